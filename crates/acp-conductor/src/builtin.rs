@@ -60,8 +60,8 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
                  environment or directory; use 'conductor component {name}' to run it as a process"
             ));
         }
-        let recipe = entry.read(&spec.args)?;
-        spec.in_process = Some(InProcess::of(recipe));
+        let new_proxy = entry.parse(&spec.args)?;
+        spec.in_process = Some(InProcess::of(new_proxy));
         spec.guard |= entry.guard;
         spec.program = format!("{PREFIX}{name}");
         if spec.name.starts_with(PREFIX) {

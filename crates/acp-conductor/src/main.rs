@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
         Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
         Command::Try(options) => try_out(&options),
-        Command::DemoAgent(agent) => serve(components::Component::make(&agent)),
+        Command::DemoAgent(agent) => serve(components::Component::build(&agent)),
         Command::Components => {
             print(|out| out.write_all(acp_conductor::builtin::list().as_bytes()))
         }
@@ -178,8 +178,8 @@ fn component(name: &str, options: &[String]) -> Result<(), Failure> {
     if options.iter().any(|option| option == "--help" || option == "-h") {
         return print(|out| out.write_all(entry.help().as_bytes()));
     }
-    let recipe = entry.read(options).map_err(Failure::usage)?;
-    serve(recipe())
+    let new_proxy = entry.parse(options).map_err(Failure::usage)?;
+    serve(new_proxy())
 }
 
 /// Runs a proxy, or an agent, on standard input and output.

@@ -1,19 +1,24 @@
-//! Opens files that are written for the user alone: logs and journals.
+//! Opens logs and journals, which only the user may read.
 //!
-//! The name of a log file may come with a project that nobody has looked at. So a link with that name is not
-//! followed, since it may lead to any file of the user, and only a regular file of the user's own is
-//! written. Devices and links in `/dev`, such as `/dev/stderr` and `/dev/null`, are opened as they are.
+//! The name of a log file may come from an untrusted project. A symbolic link with that name could lead to any file
+//! of the user, so it is not followed. Only a regular file that belongs to the user is written. Paths in `/dev`, such
+//! as `/dev/stderr` and `/dev/null`, are opened without these checks.
 
 use std::fs::File;
 use std::path::Path;
 
-/// Opens a file to append to it. It is created if it does not exist. Only its user can read it afterwards.
-/// The error says what is wrong with the file, and what to do.
+/// Opens a file for appending, and creates it if it does not exist. Afterwards only the user can read it.
+///
+/// # Errors
+/// What is wrong with the file, and what to do.
 pub fn open(path: &Path) -> Result<File, String> {
     system::open(path, false)
 }
 
-/// The same, to read what is in the file and to replace it.
+/// Opens a file like [`open`], but also for reading and truncating.
+///
+/// # Errors
+/// What is wrong with the file, and what to do.
 pub fn open_to_read(path: &Path) -> Result<File, String> {
     system::open(path, true)
 }
@@ -29,13 +34,13 @@ mod system {
 
     const PRIVATE: u32 = 0o600;
 
-    pub fn open(path: &Path, read: bool) -> Result<File, String> {
+    pub(super) fn open(path: &Path, read: bool) -> Result<File, String> {
         let mut options = File::options();
         options.create(true).append(true).read(read).mode(PRIVATE);
         if is_device(path) {
             return options.open(path).map_err(|error| error.to_string());
         }
-        // Without waiting for the reader of a FIFO, and without making a terminal ours.
+        // NONBLOCK: does not wait for the reader of a FIFO. NOCTTY: a terminal does not become the controlling one.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = options.custom_flags(flags.bits().cast_signed()).open(path);
         let file = file.map_err(|error| match Errno::from_io_error(&error) {
@@ -58,7 +63,7 @@ mod system {
             let only_ours = Permissions::from_mode(about.mode() & 0o7700);
             let set = file.set_permissions(only_ours);
             set.map_err(|error| {
-                format!("others can read it, and that cannot be changed: {error}")
+                format!("other users can read it, and its mode cannot be changed: {error}")
             })?;
         }
         Ok(file)
@@ -66,7 +71,7 @@ mod system {
 
     const NOT_REGULAR: &str = "it is not a regular file. Name another one, or /dev/stderr";
 
-    /// Only the administrator puts anything there.
+    /// Whether the path is in `/dev`, where only the administrator creates files.
     fn is_device(path: &Path) -> bool {
         let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
         path.starts_with("/dev") && !path.starts_with("/dev/shm") && path.components().all(plain)
@@ -78,9 +83,9 @@ mod system {
     use std::fs::File;
     use std::path::Path;
 
-    pub fn open(path: &Path, read: bool) -> Result<File, String> {
+    pub(super) fn open(path: &Path, read: bool) -> Result<File, String> {
         let mut options = File::options();
-        // What is opened to append cannot be cut off.
+        // A file that is opened for appending cannot be truncated.
         options.create(true).append(!read).write(true).read(read);
         options.open(path).map_err(|error| error.to_string())
     }
@@ -98,17 +103,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_regular_file_of_the_users_own_is_opened() {
+    fn only_a_regular_file_that_belongs_to_the_user_is_opened() {
         let folder = std::env::temp_dir().join(format!("append-{}", std::process::id()));
         std::fs::create_dir(&folder).expect("a new folder");
         let log = folder.join("log");
         open(&log).expect("created").write_all(b"a").expect("written");
         assert_eq!(mode(&log), 0o600);
-        // What is there is kept, and is not for others to read.
+        // An existing file keeps its content and loses the permissions of other users.
         std::fs::set_permissions(&log, PermissionsExt::from_mode(0o666)).expect("ours");
         open(&log).expect("opened").write_all(b"b").expect("written");
         assert_eq!((mode(&log), std::fs::read(&log).expect("ours")), (0o600, b"ab".to_vec()));
-        // Links, also to nowhere; a folder; a FIFO, with and without a reader.
+        // Refused are links, also dangling ones, a directory, and a FIFO with and without a reader.
         let (link, dangling, fifo) = (folder.join("link"), folder.join("new"), folder.join("fifo"));
         symlink(&log, &link).expect("a link");
         symlink(folder.join("nowhere"), &dangling).expect("a link");
@@ -126,7 +131,7 @@ mod tests {
         drop(reader);
         for device in ["/dev/null", "/dev/stderr"] {
             let opened = open(Path::new(device));
-            // Standard error may be closed, or a socket; it is no link to us in any case.
+            // Standard error may be closed or a socket, but it is not treated as a link.
             assert!(opened.is_ok() || device == "/dev/stderr", "{device}: {opened:?}");
         }
         let around = Path::new("/dev/..").join(link.strip_prefix("/").expect("absolute"));

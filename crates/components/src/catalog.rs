@@ -1,4 +1,4 @@
-//! The list of what there is, and how its options are read.
+//! The list of the built-in components, and how their options are parsed.
 
 use clap::Parser;
 
@@ -7,42 +7,50 @@ use crate::demo::DemoAgent;
 use crate::log::Log;
 use crate::sparkle::Sparkle;
 
-/// Everything there is, in the order in which it is listed.
+/// All built-in components, in the order of `conductor component`.
 pub static ALL: [Entry; 4] =
     [Entry::of::<Sparkle>(), Entry::of::<Context>(), Entry::of::<Log>(), Entry::of::<DemoAgent>()];
 
-/// A component: its options are its fields.
+/// A built-in component. The fields of the type are its command-line options.
 pub trait Component: Parser + Send + Sync + 'static {
+    /// Its name on the command line.
     const NAME: &'static str;
 
-    /// It is an agent, to stand at the end of a chain; all others are proxies.
+    /// Whether it is an agent, the last component of a chain. All others are proxies.
     const AGENT: bool = false;
 
-    /// It is there to keep something from passing: a chain does not go on without it unless its user
-    /// says so.
+    /// Whether it is a guard: the chain does not bypass it unless the user allows it.
     const GUARD: bool = false;
 
-    /// Looks at what the options name, such as files, so that mistakes are told at the start.
+    /// Checks what the options name, such as files, so that errors are reported at the start.
+    ///
+    /// # Errors
+    /// What is wrong.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 
-    fn make(&self) -> acp_proxy::Component;
+    /// Builds the component. It is built anew at each start.
+    fn build(&self) -> acp_proxy::Component;
 }
 
-/// Makes a proxy, as often as it is started.
-pub type Recipe = Box<dyn Fn() -> acp_proxy::Component + Send + Sync>;
+/// Builds a component at each start.
+pub type ComponentFactory = Box<dyn Fn() -> acp_proxy::Component + Send + Sync>;
 
 /// A row of the catalog.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
+    /// The name of the component.
     pub name: &'static str,
+    /// Whether it is an agent.
     pub agent: bool,
+    /// Whether it is a guard.
     pub guard: bool,
     command: fn() -> clap::Command,
-    read: fn(&[String]) -> Result<Recipe, String>,
+    parse: fn(&[String]) -> Result<ComponentFactory, String>,
 }
 
+/// The component of this name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.name == name)
 }
@@ -54,30 +62,33 @@ impl Entry {
             agent: C::AGENT,
             guard: C::GUARD,
             command: || C::command().name(C::NAME),
-            read: read::<C>,
+            parse: parse::<C>,
         }
     }
 
-    /// One line about it.
+    /// A description in one line.
     pub fn about(&self) -> String {
         (self.command)().get_about().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// All about it: what it does, and its options.
+    /// The help text: what the component does, and its options.
     pub fn help(&self) -> String {
         let command = (self.command)().bin_name(format!("conductor component {}", self.name));
         command.disable_version_flag(true).render_long_help().to_string()
     }
 
-    /// Reads its options.
-    pub fn read(&self, words: &[String]) -> Result<Recipe, String> {
-        (self.read)(words).map_err(|why| {
+    /// Parses and checks the options of the component.
+    ///
+    /// # Errors
+    /// What is wrong, and how to get help.
+    pub fn parse(&self, words: &[String]) -> Result<ComponentFactory, String> {
+        (self.parse)(words).map_err(|why| {
             format!("{}: {why}; see conductor component {} --help", self.name, self.name)
         })
     }
 }
 
-fn read<C: Component>(words: &[String]) -> Result<Recipe, String> {
+fn parse<C: Component>(words: &[String]) -> Result<ComponentFactory, String> {
     let words = std::iter::once(C::NAME.to_owned()).chain(words.iter().cloned());
     let component = C::try_parse_from(words).map_err(|error| {
         let text = error.render().to_string();
@@ -85,7 +96,7 @@ fn read<C: Component>(words: &[String]) -> Result<Recipe, String> {
         first.trim_start_matches("error: ").to_owned()
     })?;
     component.check()?;
-    Ok(Box::new(move || component.make()))
+    Ok(Box::new(move || component.build()))
 }
 
 #[cfg(test)]
@@ -93,13 +104,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_component_has_a_name_of_its_own_and_tells_what_it_does() {
+    fn every_component_has_a_unique_name_and_a_help_text() {
         for entry in &ALL {
             (entry.command)().debug_assert();
             assert!(std::ptr::eq(find(entry.name).unwrap(), entry), "{}", entry.name);
             assert!(!entry.about().is_empty() && entry.help().contains("Usage"), "{}", entry.name);
-            assert!(entry.read(&[]).is_ok(), "{} works without options", entry.name);
-            let wrong = entry.read(&["--no-such-option".to_owned()]).err().unwrap();
+            assert!(entry.parse(&[]).is_ok(), "{} works without options", entry.name);
+            let wrong = entry.parse(&["--no-such-option".to_owned()]).err().unwrap();
             assert!(wrong.starts_with(entry.name), "{wrong}");
         }
         assert!(find("nothing").is_none());

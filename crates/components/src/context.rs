@@ -1,4 +1,4 @@
-//! Context: what the agent should know before the user's first word.
+//! The component `context`: adds files and texts to the first prompt of a session.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,45 +8,45 @@ use acp_proxy::{Call, Json, Proxy, Side};
 use clap::Parser;
 
 use crate::catalog::Component;
-use crate::file::{self, Bounds, Refusal};
+use crate::file::{self, ReadError, ReadLimits};
 
 /// Adds files such as AGENTS.md, and given text, to the first prompt of each session.
 ///
-/// Files are looked for in the session's working directory each time they are needed; those that are
-/// not there are left out. Only regular files are read, and links are followed only inside that directory.
-/// The user's own words come last.
+/// The files are read from the session's working directory at the time of the prompt. Missing files are
+/// skipped. Only regular files are read, and symbolic links are followed only inside that directory.
+/// The user's prompt follows the files.
 #[derive(Debug, Clone, Parser)]
 pub struct Context {
-    /// A file to add; may be given several times. Relative to the session's working directory.
-    /// Without this: AGENTS.md, CONTEXT.md and CONTEXT.
+    /// A file to add, relative to the session's working directory. Can be repeated.
+    /// Default: AGENTS.md, CONTEXT.md and CONTEXT.
     #[arg(long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// A text to add, before the files; may be given several times.
+    /// A text to add before the files. Can be repeated.
     #[arg(long = "text", value_name = "TEXT")]
     texts: Vec<String>,
 
-    /// Add it to each prompt instead of the first of a session.
+    /// Add the files and texts to each prompt, not only to the first of a session.
     #[arg(long)]
     each: bool,
 
-    /// The most that is taken of a file, in bytes.
+    /// The maximum number of bytes to read of a file. The rest is left out.
     #[arg(long, value_name = "BYTES", default_value_t = 64 * 1024)]
     most: usize,
 
-    /// Also read files outside the session's working directory: through links, or `..`.
+    /// Also read files outside the session's working directory, through symbolic links or `..`.
     #[arg(long)]
     outside: bool,
 }
 
-const USUAL: [&str; 3] = ["AGENTS.md", "CONTEXT.md", "CONTEXT"];
+const DEFAULT_FILES: [&str; 3] = ["AGENTS.md", "CONTEXT.md", "CONTEXT"];
 
-/// What is known of a session.
+/// The state of a session.
 #[derive(Debug, Clone, Default)]
 struct Session {
     directory: PathBuf,
-    /// The agent has been told.
-    told: bool,
+    /// The agent has received the files and texts.
+    added: bool,
 }
 
 #[derive(Clone, Default)]
@@ -65,11 +65,11 @@ fn text(json: Option<&Json>, key: &str) -> Option<String> {
 impl Component for Context {
     const NAME: &'static str = "context";
 
-    fn make(&self) -> acp_proxy::Component {
+    fn build(&self) -> acp_proxy::Component {
         let sessions = Sessions::default();
         let mut proxy = Proxy::new("context");
-        // In a session that is taken up again the agent has been told already.
-        for (method, told) in [
+        // In a resumed session, the agent has the files and texts already.
+        for (method, added) in [
             ("session/new", false),
             ("session/fork", true),
             ("session/load", true),
@@ -83,7 +83,7 @@ impl Component for Context {
                     text(Some(&result), "sessionId").or_else(|| text(asked.as_ref(), "sessionId"));
                 if let Some(id) = id {
                     let directory = text(asked.as_ref(), "cwd").unwrap_or_default().into();
-                    sessions.with(|table| table.insert(id, Session { directory, told }));
+                    sessions.with(|table| table.insert(id, Session { directory, added }));
                 }
                 Ok(result)
             });
@@ -99,7 +99,7 @@ impl Component for Context {
             .on_prompt(async move |mut prompt, next| {
                 let id = prompt.session().to_owned();
                 let session = sessions.with(|table| table.entry(id.clone()).or_default().clone());
-                if context.each || !session.told {
+                if context.each || !session.added {
                     for block in
                         context.blocks(&session.directory, next.context()).into_iter().rev()
                     {
@@ -107,7 +107,7 @@ impl Component for Context {
                     }
                 }
                 let answer = next.run(prompt).await?;
-                sessions.with(|table| table.entry(id).or_default().told = true);
+                sessions.with(|table| table.entry(id).or_default().added = true);
                 Ok(answer)
             })
             .into()
@@ -116,19 +116,19 @@ impl Component for Context {
 
 impl Context {
     fn blocks(&self, directory: &Path, cx: &acp_proxy::Context) -> Vec<String> {
-        let usual = USUAL.map(PathBuf::from);
-        let files = if self.files.is_empty() { &usual[..] } else { &self.files };
+        let default_files = DEFAULT_FILES.map(PathBuf::from);
+        let files = if self.files.is_empty() { &default_files[..] } else { &self.files };
         let read = |path: &PathBuf| {
-            let bounds = Bounds { most: self.most, outside: self.outside };
-            let read = match file::read(directory, path, bounds) {
+            let limits = ReadLimits { max_bytes: self.most, outside: self.outside };
+            let read = match file::read(directory, path, limits) {
                 Ok(read) => read,
-                Err(Refusal::Missing) => return None,
+                Err(ReadError::Missing) => return None,
                 Err(why) => {
                     cx.log(&format!("does not read {}: {why}", path.display()));
                     return None;
                 }
             };
-            let cut = if read.cut { "\n[… the rest is left out]" } else { "" };
+            let cut = if read.truncated { "\n[… the rest is left out]" } else { "" };
             Some(format!("From {}:\n\n{}{cut}", path.display(), read.text))
         };
         self.texts.iter().cloned().chain(files.iter().filter_map(read)).collect()

@@ -1,12 +1,12 @@
-//! The demo agent: an agent with a script, so that everything can be tried with nothing installed.
+//! The component `demo-agent`: a scripted agent, to try chains without installing an agent.
 //!
-//! - `wish`: what a prompt asks for
-//! - `turn`: how it is answered
-//! - `mcp`: the tools of the session's MCP servers
+//! - `intent`: parses a prompt
+//! - `turn`: answers a prompt
+//! - `mcp`: calls the tools of the session's MCP servers
 
+mod intent;
 mod mcp;
 mod turn;
-mod wish;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,25 +25,26 @@ use crate::catalog::Component;
 use mcp::Servers;
 use turn::Turn;
 
-/// An agent with a script: answers without a model, a network or an account.
+/// A scripted agent: answers without a model, a network or an account.
 ///
-/// For trying chains and proxies, and for tests. It streams its answers word by word, and does on
-/// request what agents do: say `help`, and it tells what. Tools it really calls: it starts the MCP
-/// servers of its session and speaks MCP with them. Files it only pretends to edit.
+/// For trying chains and proxies, and for tests. It streams its answers word by word. The prompt
+/// `help` lists what it can do. It really calls tools: it starts the MCP servers of its session and
+/// speaks MCP with them. It only pretends to edit files.
 ///
-/// It keeps its sessions as long as it runs, and replays them when they are loaded.
+/// It keeps its sessions in memory and replays them when they are loaded.
 #[derive(Debug, Clone, Parser)]
 pub struct DemoAgent {
-    /// How long to pause between two words, in milliseconds.
+    /// The pause between two words, in milliseconds.
     #[arg(long, value_name = "MS", default_value = "15")]
     pace: u64,
 }
 
-/// How much of a session is kept to be replayed.
-const MOST_KEPT: usize = 1000;
+/// The maximum number of updates that a session keeps for its replay.
+const MAX_HISTORY: usize = 1000;
 
-/// Asks before it edits. The other mode does not.
+/// The session mode in which the agent asks before it edits a file.
 const ASK: &str = "ask";
+/// The session mode in which it does not ask.
 const AUTO: &str = "auto";
 
 /// All sessions, by their ids.
@@ -57,10 +58,10 @@ struct Table {
 }
 
 struct Session {
-    /// What was said so far.
-    said: Vec<SessionUpdate>,
+    /// All updates so far.
+    history: Vec<SessionUpdate>,
     mode: String,
-    /// How many tools it has called.
+    /// The number of tool calls so far.
     tools: u64,
     servers: Servers,
 }
@@ -69,12 +70,12 @@ impl Component for DemoAgent {
     const NAME: &'static str = "demo-agent";
     const AGENT: bool = true;
 
-    fn make(&self) -> acp_proxy::Component {
+    fn build(&self) -> acp_proxy::Component {
         let pace = Duration::from_millis(self.pace);
         let sessions = Sessions::default();
         let [new, load, close, mode] = [(); 4].map(|()| sessions.clone());
         Agent::new("demo-agent")
-            .on_raw_request("initialize", async |call: Call, _| greeting(&call))
+            .on_raw_request("initialize", async |call: Call, _| initialize_result(&call))
             .on_request(async move |request: NewSessionRequest, context| {
                 let id = new.open();
                 new.start(&context, &id, request.mcp_servers);
@@ -82,10 +83,10 @@ impl Component for DemoAgent {
             })
             .on_request(async move |request: LoadSessionRequest, context| {
                 let id = &*request.session_id.0;
-                let (said, mode) = load.with(id, |it| (it.said.clone(), it.mode.clone()))?;
+                let (history, mode) = load.with(id, |it| (it.history.clone(), it.mode.clone()))?;
                 load.start(&context, id, request.mcp_servers);
                 let editor = context.editor();
-                for update in said {
+                for update in history {
                     editor.update(id, update)?;
                 }
                 Ok(LoadSessionResponse::new().modes(modes(&mode)))
@@ -109,23 +110,23 @@ impl Component for DemoAgent {
                 let (id, text) = (prompt.session().to_owned(), prompt.text());
                 let servers = sessions.with(&id, |session| session.servers.clone())?;
                 let user = ContentChunk::new(ContentBlock::from(text.clone()));
-                sessions.keep(&id, SessionUpdate::UserMessageChunk(user));
+                sessions.record(&id, SessionUpdate::UserMessageChunk(user));
                 let turn = Turn::new(context.editor(), sessions.clone(), id, servers, pace);
-                let stopped = tokio::select! {
+                let stop_reason = tokio::select! {
                     biased;
                     () = context.cancelled() => {
-                        turn.abandon().await?;
+                        turn.cancel().await?;
                         StopReason::Cancelled
                     }
-                    done = turn.play(&text) => done?,
+                    done = turn.run(&text) => done?,
                 };
-                Ok(PromptResponse::new(stopped))
+                Ok(PromptResponse::new(stop_reason))
             })
             .into()
     }
 }
 
-fn greeting(call: &Call) -> Result<Json> {
+fn initialize_result(call: &Call) -> Result<Json> {
     let version = call.params.as_ref().and_then(|params| params.member("protocolVersion"));
     let answer = match version.and_then(|version| version.integer()) {
         Some(2..) => serde_json::json!({
@@ -139,13 +140,13 @@ fn greeting(call: &Call) -> Result<Json> {
                 "session": { "prompt": { "embeddedContext": {} }, "mcp": { "stdio": {} } },
             },
         }),
-        _ => serde_json::to_value(first_greeting())?,
+        _ => serde_json::to_value(v1_initialize_result())?,
     };
     to_json(&answer)
 }
 
-/// As in version 1.
-fn first_greeting() -> InitializeResponse {
+/// The result of `initialize` in version 1 of ACP.
+fn v1_initialize_result() -> InitializeResponse {
     let capabilities = AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().embedded_context(true));
@@ -176,10 +177,10 @@ impl Sessions {
     fn open(&self) -> String {
         let mut table = self.table();
         table.opened += 1;
-        // Not to be taken for a session of the process before this one.
+        // The process id makes the session id differ from those of an earlier process.
         let id = format!("demo-{}-{}", std::process::id(), table.opened);
         let mode = ASK.to_owned();
-        let session = Session { said: Vec::new(), mode, tools: 0, servers: Servers::default() };
+        let session = Session { history: Vec::new(), mode, tools: 0, servers: Servers::default() };
         table.open.insert(id.clone(), session);
         id
     }
@@ -194,33 +195,33 @@ impl Sessions {
         Ok(work(session))
     }
 
-    /// Starts the servers of a session beside the messages: the editor may have to know the session
-    /// before its servers answer.
+    /// Starts the MCP servers of a session in the background. A server may need a proxy that learns of the session only
+    /// from the answer to `session/new`.
     fn start(&self, context: &Context, id: &str, declared: Vec<McpServer>) {
         if let Ok(servers) = self.with(id, |session| session.servers.clone()) {
             context.spawn(async move { servers.start(declared).await });
         }
     }
 
-    /// Keeps what was said, pieces of one text together.
-    fn keep(&self, id: &str, update: SessionUpdate) {
-        let kept = self.with(id, |session| {
-            if let Some(last) = session.said.last_mut()
-                && join(last, &update)
+    /// Adds an update to the history. Consecutive chunks of a text are joined.
+    fn record(&self, id: &str, update: SessionUpdate) {
+        let recorded = self.with(id, |session| {
+            if let Some(last) = session.history.last_mut()
+                && append_text(last, &update)
             {
                 return;
             }
-            if session.said.len() >= MOST_KEPT {
-                session.said.remove(0);
+            if session.history.len() >= MAX_HISTORY {
+                session.history.remove(0);
             }
-            session.said.push(update);
+            session.history.push(update);
         });
-        // A session that was closed meanwhile needs no memory.
-        drop(kept);
+        // A session that has been closed needs no history.
+        drop(recorded);
     }
 }
 
-fn join(last: &mut SessionUpdate, update: &SessionUpdate) -> bool {
+fn append_text(last: &mut SessionUpdate, update: &SessionUpdate) -> bool {
     let (last, more) = match (last, update) {
         (SessionUpdate::AgentMessageChunk(last), SessionUpdate::AgentMessageChunk(more))
         | (SessionUpdate::AgentThoughtChunk(last), SessionUpdate::AgentThoughtChunk(more)) => {

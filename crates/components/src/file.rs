@@ -1,35 +1,35 @@
-//! Reads files of a project that nobody has looked at.
+//! Reads files of untrusted projects.
 //!
-//! A repository from elsewhere may hold anything under a well-known name: a link to `/dev/zero` or to a
-//! private key, a FIFO that blocks its reader, a file of terabytes. Only regular files are read, only up to a
-//! size, and only inside the folder unless the user allows more. All checks are made on the file that is
-//! open, so a file that is exchanged meanwhile passes none of them.
+//! In a hostile repository, a well-known file name may be a link to `/dev/zero` or to a private key, a FIFO that blocks
+//! its reader, or a file of terabytes. Only regular files are read, only up to a limit, and only inside the folder
+//! unless the user allows more. All checks are made on the opened file, so replacing the file between check and read
+//! does not help an attacker.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-/// What may be read.
+/// Limits for reading a file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    /// The most that is read of a file, in bytes. The rest is left out.
-    pub most: usize,
-    /// Also what is not in the folder, through links or `..`.
+pub(crate) struct ReadLimits {
+    /// The maximum number of bytes. The rest of the file is left out.
+    pub max_bytes: usize,
+    /// Whether a file outside the folder may be read, through symbolic links or `..`.
     pub outside: bool,
 }
 
 /// The beginning of a file.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(crate) struct FileStart {
     pub text: String,
-    /// The file is longer.
-    pub cut: bool,
+    /// Whether the file is longer.
+    pub truncated: bool,
 }
 
 /// Why a file is not read.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum ReadError {
     Missing,
     /// It resolves to this path, which is not in the folder.
     Outside(PathBuf),
@@ -37,34 +37,34 @@ pub(crate) enum Refusal {
     Unreadable(io::Error),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Missing => f.write_str("it does not exist"),
-            Refusal::Outside(path) => {
+            ReadError::Missing => f.write_str("it does not exist"),
+            ReadError::Outside(path) => {
                 write!(
                     f,
-                    "it leads out of its folder, to {}; --outside allows that",
+                    "it leads out of its folder, to {}; --outside allows this",
                     path.display()
                 )
             }
-            Refusal::NotRegular => f.write_str("it is not a regular file"),
-            Refusal::Unreadable(error) => write!(f, "{error}"),
+            ReadError::NotRegular => f.write_str("it is not a regular file"),
+            ReadError::Unreadable(error) => write!(f, "{error}"),
         }
     }
 }
 
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Refusal {
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> ReadError {
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Refusal::Missing,
-            _ => Refusal::Unreadable(error),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ReadError::Missing,
+            _ => ReadError::Unreadable(error),
         }
     }
 }
 
-/// Reads the beginning of a file in a folder. The folder of an absolute path is the one that the path names.
-pub(crate) fn read(folder: &Path, path: &Path, bounds: Bounds) -> Result<Text, Refusal> {
+/// Reads the beginning of a file in a folder. For an absolute path, the folder is the parent of the file.
+pub(crate) fn read(folder: &Path, path: &Path, limits: ReadLimits) -> Result<FileStart, ReadError> {
     let folder = match (path.is_absolute(), path.parent()) {
         (true, Some(parent)) => parent,
         _ => folder,
@@ -73,37 +73,37 @@ pub(crate) fn read(folder: &Path, path: &Path, bounds: Bounds) -> Result<Text, R
     let resolved = folder.join(path).canonicalize()?;
     let file = match resolved.strip_prefix(&folder) {
         Ok(inside) => system::open_inside(&folder, inside)?,
-        Err(_) if bounds.outside => system::open(&resolved)?,
-        Err(_) => return Err(Refusal::Outside(resolved)),
+        Err(_) if limits.outside => system::open(&resolved)?,
+        Err(_) => return Err(ReadError::Outside(resolved)),
     };
     if !file.metadata()?.is_file() {
-        return Err(Refusal::NotRegular);
+        return Err(ReadError::NotRegular);
     }
-    let most = bounds.most as u64;
+    let most = limits.max_bytes as u64;
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    let cut = bytes.len() > bounds.most;
-    bytes.truncate(bounds.most);
-    Ok(Text { text: String::from_utf8_lossy(&bytes).into_owned(), cut })
+    let truncated = bytes.len() > limits.max_bytes;
+    bytes.truncate(limits.max_bytes);
+    Ok(FileStart { text: String::from_utf8_lossy(&bytes).into_owned(), truncated })
 }
 
-/// The names on a path that was resolved, so that it has no other parts.
-fn names(path: &Path) -> Result<Vec<&std::ffi::OsStr>, Refusal> {
+/// The names in a resolved path, which has no other parts.
+fn names(path: &Path) -> Result<Vec<&std::ffi::OsStr>, ReadError> {
     let name = |part| match part {
         Component::Normal(name) => Ok(name),
-        _ => Err(Refusal::NotRegular),
+        _ => Err(ReadError::NotRegular),
     };
     path.components().map(name).collect()
 }
 
 #[cfg(unix)]
 mod system {
-    use super::{File, Path, Refusal, names};
+    use super::{File, Path, ReadError, names};
     use rustix::fs::{CWD, Mode, OFlags, openat};
     use rustix::io::Errno;
     use std::os::fd::OwnedFd;
 
-    /// Without waiting for the other end of a FIFO, and without making a terminal ours.
+    /// NONBLOCK: does not wait for the other end of a FIFO. NOCTTY: a terminal does not become the controlling one.
     const FILE: OFlags = OFlags::RDONLY
         .union(OFlags::CLOEXEC)
         .union(OFlags::NONBLOCK)
@@ -112,47 +112,47 @@ mod system {
     const FOLDER: OFlags =
         OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
-    /// Opens a file step by step from its folder. A step that has become a link since the path was resolved
-    /// is an error.
-    pub fn open_inside(folder: &Path, inside: &Path) -> Result<File, Refusal> {
+    /// Opens a file directory by directory, beginning with the folder. If one of them has become a link since the path
+    /// was resolved, this fails.
+    pub(super) fn open_inside(folder: &Path, inside: &Path) -> Result<File, ReadError> {
         let parts = names(inside)?;
-        let Some((file, steps)) = parts.split_last() else { return Err(Refusal::NotRegular) };
-        let mut at: OwnedFd = openat(CWD, folder, FOLDER, Mode::empty()).map_err(refusal)?;
+        let Some((file, steps)) = parts.split_last() else { return Err(ReadError::NotRegular) };
+        let mut at: OwnedFd = openat(CWD, folder, FOLDER, Mode::empty()).map_err(read_error)?;
         for step in steps {
-            at = openat(&at, *step, FOLDER, Mode::empty()).map_err(refusal)?;
+            at = openat(&at, *step, FOLDER, Mode::empty()).map_err(read_error)?;
         }
-        openat(&at, *file, FILE, Mode::empty()).map(File::from).map_err(refusal)
+        openat(&at, *file, FILE, Mode::empty()).map(File::from).map_err(read_error)
     }
 
     /// Opens a file by its resolved path.
-    pub fn open(path: &Path) -> Result<File, Refusal> {
-        openat(CWD, path, FILE, Mode::empty()).map(File::from).map_err(refusal)
+    pub(super) fn open(path: &Path) -> Result<File, ReadError> {
+        openat(CWD, path, FILE, Mode::empty()).map(File::from).map_err(read_error)
     }
 
-    fn refusal(error: Errno) -> Refusal {
+    fn read_error(error: Errno) -> ReadError {
         match error {
-            // A link where there was none, or a socket.
-            Errno::LOOP | Errno::NXIO | Errno::OPNOTSUPP => Refusal::NotRegular,
+            // A link that is new since the path was resolved, or a socket.
+            Errno::LOOP | Errno::NXIO | Errno::OPNOTSUPP => ReadError::NotRegular,
             error => std::io::Error::from(error).into(),
         }
     }
 }
 
-/// Here a file that is exchanged while it is being opened is not noticed.
+/// Without `openat`, a file that is replaced while it is being opened is not detected.
 #[cfg(not(unix))]
 mod system {
-    use super::{File, Path, Refusal, names};
+    use super::{File, Path, ReadError, names};
 
-    pub fn open_inside(folder: &Path, inside: &Path) -> Result<File, Refusal> {
+    pub(super) fn open_inside(folder: &Path, inside: &Path) -> Result<File, ReadError> {
         names(inside)?;
         open(&folder.join(inside))
     }
 
-    pub fn open(path: &Path) -> Result<File, Refusal> {
-        // Opening a device or a named pipe may have effects of its own.
+    pub(super) fn open(path: &Path) -> Result<File, ReadError> {
+        // Opening a device or a named pipe may have side effects.
         match std::fs::symlink_metadata(path)?.is_file() {
             true => Ok(File::open(path)?),
-            false => Err(Refusal::NotRegular),
+            false => Err(ReadError::NotRegular),
         }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    const BOUNDS: Bounds = Bounds { most: 10, outside: false };
+    const LIMITS: ReadLimits = ReadLimits { max_bytes: 10, outside: false };
 
     struct Folder(PathBuf);
 
@@ -179,8 +179,8 @@ mod tests {
             self.0.join("project")
         }
 
-        fn read(&self, path: impl AsRef<Path>) -> Result<Text, Refusal> {
-            read(&self.project(), path.as_ref(), BOUNDS)
+        fn read(&self, path: impl AsRef<Path>) -> Result<FileStart, ReadError> {
+            read(&self.project(), path.as_ref(), LIMITS)
         }
 
         fn link(&self, to: impl AsRef<Path>, name: &str) {
@@ -195,15 +195,15 @@ mod tests {
     }
 
     #[test]
-    fn regular_files_are_read_up_to_a_size() {
+    fn a_regular_file_is_read_up_to_the_limit() {
         let folder = Folder::new("size");
         assert_eq!(folder.read("docs/real").unwrap().text, "words");
         let huge = File::create(folder.project().join("huge")).unwrap();
         huge.set_len(1 << 40).unwrap();
         let read = folder.read("huge").unwrap();
-        assert!(read.cut && read.text.len() == 10);
-        assert!(matches!(folder.read("nothing"), Err(Refusal::Missing)));
-        assert!(matches!(folder.read("docs/real/more"), Err(Refusal::Missing)));
+        assert!(read.truncated && read.text.len() == 10);
+        assert!(matches!(folder.read("nothing"), Err(ReadError::Missing)));
+        assert!(matches!(folder.read("docs/real/more"), Err(ReadError::Missing)));
     }
 
     #[test]
@@ -219,22 +219,22 @@ mod tests {
         folder.link("../project/../private", "inside-out");
         let private = folder.0.join("private");
         for path in ["out", "parent/private", "twice", "../private", "docs/../../private"] {
-            assert!(matches!(folder.read(path), Err(Refusal::Outside(_))), "{path}");
-            let allowed = Bounds { outside: true, ..BOUNDS };
+            assert!(matches!(folder.read(path), Err(ReadError::Outside(_))), "{path}");
+            let allowed = ReadLimits { outside: true, ..LIMITS };
             assert_eq!(read(&folder.project(), path.as_ref(), allowed).unwrap().text, "key");
         }
-        // A path that the user has written out is in its own folder.
+        // The folder of an absolute path is its parent.
         assert_eq!(folder.read(&private).unwrap().text, "key");
-        // The whole project may be reached through a link.
+        // The project folder itself may be a link.
         symlink(folder.project(), folder.0.join("alias")).unwrap();
         let alias = folder.0.join("alias");
-        assert_eq!(read(&alias, "inside".as_ref(), BOUNDS).unwrap().text, "words");
+        assert_eq!(read(&alias, "inside".as_ref(), LIMITS).unwrap().text, "words");
         folder.link("loop", "loop");
-        assert!(matches!(folder.read("loop"), Err(Refusal::Unreadable(_))));
+        assert!(matches!(folder.read("loop"), Err(ReadError::Unreadable(_))));
     }
 
     #[test]
-    fn what_is_not_a_regular_file_is_not_read() {
+    fn only_regular_files_are_read() {
         let folder = Folder::new("kinds");
         let fifo = folder.project().join("fifo");
         let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
@@ -243,18 +243,18 @@ mod tests {
             std::os::unix::net::UnixListener::bind(folder.project().join("socket")).unwrap();
         for path in ["fifo", "socket", "docs", "."] {
             let refused = folder.read(path);
-            assert!(matches!(refused, Err(Refusal::NotRegular)), "{path}: {refused:?}");
+            assert!(matches!(refused, Err(ReadError::NotRegular)), "{path}: {refused:?}");
         }
         folder.link("/dev/zero", "zero");
-        assert!(matches!(folder.read("zero"), Err(Refusal::Outside(_))));
-        let allowed = Bounds { outside: true, ..BOUNDS };
+        assert!(matches!(folder.read("zero"), Err(ReadError::Outside(_))));
+        let allowed = ReadLimits { outside: true, ..LIMITS };
         let refused = read(&folder.project(), "zero".as_ref(), allowed);
-        assert!(matches!(refused, Err(Refusal::NotRegular)), "{refused:?}");
+        assert!(matches!(refused, Err(ReadError::NotRegular)), "{refused:?}");
     }
 
-    /// Between resolving and opening, a folder may become a link.
+    /// Between resolving and opening, an attacker may replace a directory by a link.
     #[test]
-    fn a_step_that_has_become_a_link_is_not_followed() {
+    fn a_directory_that_has_become_a_link_is_not_followed() {
         let folder = Folder::new("race");
         folder.link(&folder.0, "parent");
         folder.link("../private", "out");
@@ -266,16 +266,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_may_not_be_read_is_told() {
+    fn a_file_without_read_permission_is_an_error() {
         use std::os::unix::fs::PermissionsExt;
         let folder = Folder::new("mode");
         let path = folder.project().join("docs/real");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
         match folder.read("docs/real") {
-            Err(Refusal::Unreadable(error)) => {
+            Err(ReadError::Unreadable(error)) => {
                 assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
             }
-            // The user who may read everything.
+            // Root may read every file.
             read => assert_eq!(read.unwrap().text, "words"),
         }
     }

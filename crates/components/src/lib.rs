@@ -1,5 +1,7 @@
-//! The proxies that come with conductor, and an agent to try them with. Each is a file here, a row in the [`catalog`], a script in
-//! `tests/`, and a page in the guide.
+//! The built-in components of conductor: three proxies and a demo agent.
+//!
+//! Each component has a module, a row in the [`catalog`], a test in `tests/`, and a page in the user guide.
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod append;
 #[cfg(feature = "catalog")]
@@ -16,4 +18,4 @@ pub mod log;
 pub mod sparkle;
 
 #[cfg(feature = "catalog")]
-pub use catalog::{Component, Entry, Recipe, find};
+pub use catalog::{Component, ComponentFactory, Entry, find};

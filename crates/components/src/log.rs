@@ -1,4 +1,4 @@
-//! Log: what passes, one line of JSON each.
+//! The component `log`: writes a line of JSON for each message.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,27 +14,26 @@ use serde_json::{Map, Value, json};
 use crate::append;
 use crate::catalog::Component;
 
-/// Writes down what passes, as lines of JSON.
+/// Logs all messages that pass, as lines of JSON.
 ///
-/// Each line has the time, the level, from which side the message came, its kind, method, id and
-/// size, the session it is about, and for answers how long they took. What components send as
-/// `_proxy/log` or `_scp/log` is written with its own level, and passed on to editors that say they
-/// take it.
+/// Each line has the time, the level, the side that the message comes from, its kind, method, id and
+/// size, the session, and for answers the response time. Messages `_proxy/log` and `_scp/log` of
+/// components are logged with their own level, and passed on to editors that support them.
 #[derive(Debug, Clone, Parser)]
 pub struct Log {
-    /// Where to write; what is there is kept. Only you can read the file afterwards. It has to be a regular
-    /// file of yours, or something in /dev. Without this: standard error.
+    /// The file to append to. It must be a regular file that belongs to you, or a path in /dev.
+    /// Afterwards only you can read it. Default: standard error.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// How much: `error` and `warn` only what failed, `info` also requests and their answers, `debug`
-    /// also notifications, `trace` also what they say.
+    /// How much to log. `error` and `warn`: only failures. `info`: also requests and answers. `debug`: also
+    /// notifications. `trace`: also the content of messages.
     #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true)]
     level: Level,
 
-    /// At level `trace`, members with this in their name are left out, beside those that usually hold
-    /// secrets (key, token, secret, password, authorization, cookie, environment, headers). May be
-    /// given several times.
+    /// At level `trace`, redact JSON members whose name contains WORD. Members that usually hold secrets
+    /// (key, token, secret, password, authorization, cookie, environment, headers) are always redacted.
+    /// Can be repeated.
     #[arg(long, value_name = "WORD")]
     redact: Vec<String>,
 }
@@ -59,32 +58,32 @@ impl Level {
         }
     }
 
-    fn named(name: &str) -> Level {
+    fn from_name(name: &str) -> Level {
         Level::from_str(name, true).unwrap_or(Level::Info)
     }
 }
 
-const SECRETS: [&str; 8] =
+const SECRET_NAMES: [&str; 8] =
     ["token", "secret", "password", "passwd", "authorization", "cookie", "api_key", "apikey"];
 
-/// Objects whose values are secrets as often as not: environments and headers.
-const HOLDERS: [&str; 2] = ["env", "headers"];
+/// Objects whose values are often secrets: environments and headers.
+const SECRET_CONTAINERS: [&str; 2] = ["env", "headers"];
 
 const REDACTED: &str = "[redacted]";
 
-/// Where lines go, and what is needed to write the next one.
-struct Writer {
+/// Writes the log.
+struct LogWriter {
     options: Log,
-    out: Out,
-    /// Open requests: who asked under which id, what, and when.
+    out: LogOutput,
+    /// Open requests, by the side that has sent them and their id: method and start.
     open: BTreeMap<(Side, Id), (String, Instant)>,
-    /// The editor says that it takes what components log.
-    forwards: bool,
-    /// It was said that lines are lost.
-    complained: bool,
+    /// Whether the editor supports log messages of components.
+    forwards_logs: bool,
+    /// Whether a lost line has been reported.
+    reported_loss: bool,
 }
 
-enum Out {
+enum LogOutput {
     Stderr,
     File(File),
 }
@@ -96,15 +95,15 @@ impl Component for Log {
         self.open().map(drop)
     }
 
-    fn make(&self) -> acp_proxy::Component {
-        // If the file has become unwritable since it was checked, standard error has to do.
-        let out = self.open().unwrap_or(Out::Stderr);
-        let writer = Writer {
+    fn build(&self) -> acp_proxy::Component {
+        // If the file has become unwritable since the check, the log goes to standard error.
+        let out = self.open().unwrap_or(LogOutput::Stderr);
+        let writer = LogWriter {
             options: self.clone(),
             out,
             open: BTreeMap::new(),
-            forwards: false,
-            complained: false,
+            forwards_logs: false,
+            reported_loss: false,
         };
         let writer = Arc::new(Mutex::new(writer));
         let observed = writer.clone();
@@ -117,7 +116,7 @@ impl Component for Log {
             proxy.on_raw_notification(Side::Agent, method, move |call, _| {
                 let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
                 writer.on_log(call);
-                if writer.forwards { Delivery::Forward } else { Delivery::Drop }
+                if writer.forwards_logs { Delivery::Forward } else { Delivery::Drop }
             })
         });
         proxy.into()
@@ -125,21 +124,20 @@ impl Component for Log {
 }
 
 impl Log {
-    fn open(&self) -> Result<Out, String> {
-        let Some(path) = &self.file else { return Ok(Out::Stderr) };
-        // What passes is for its user alone.
+    fn open(&self) -> Result<LogOutput, String> {
+        let Some(path) = &self.file else { return Ok(LogOutput::Stderr) };
         let file = append::open(path);
-        file.map(Out::File)
+        file.map(LogOutput::File)
             .map_err(|error| format!("{} cannot be written: {error}", path.display()))
     }
 }
 
-impl Writer {
+impl LogWriter {
     fn on_message(&mut self, from: Side, message: &Message) {
         match message {
             Message::Request { id, call } => {
                 if call.is("initialize") && from == Side::Editor {
-                    self.forwards = takes_logs(call);
+                    self.forwards_logs = accepts_logs(call);
                 }
                 let method = call.method.name().into_owned();
                 let asked = (method.clone(), Instant::now());
@@ -192,7 +190,7 @@ impl Writer {
             let value = call.params.as_ref()?.member(key)?;
             value.text().map(|text| text.into_owned())
         };
-        let level = Level::named(&text("level").unwrap_or_default());
+        let level = Level::from_name(&text("level").unwrap_or_default());
         if level > self.options.level {
             return;
         }
@@ -207,7 +205,7 @@ impl Writer {
         self.put(line);
     }
 
-    #[allow(clippy::too_many_arguments)] // a line of a log has this many parts
+    #[allow(clippy::too_many_arguments)] // one for each member of the line
     fn write(
         &mut self,
         level: Level,
@@ -215,7 +213,7 @@ impl Writer {
         kind: &str,
         id: Option<&Id>,
         method: &str,
-        said: Option<&Json>,
+        payload: Option<&Json>,
         took: Option<Duration>,
     ) {
         if level > self.options.level {
@@ -235,18 +233,18 @@ impl Writer {
                 serde_json::from_slice(id.json().as_bytes()).unwrap_or(Value::Null),
             );
         }
-        let session =
-            said.and_then(|said| said.member("sessionId")?.text().map(|it| it.into_owned()));
+        let session = payload
+            .and_then(|payload| payload.member("sessionId")?.text().map(|it| it.into_owned()));
         if let Some(session) = session {
             line.insert("session".into(), session.into());
         }
-        line.insert("size".into(), said.map_or(0, |said| said.as_bytes().len()).into());
+        line.insert("size".into(), payload.map_or(0, |payload| payload.as_bytes().len()).into());
         if let Some(took) = took {
             line.insert("milliseconds".into(), (took.as_micros() as f64 / 1000.0).into());
         }
         let failed = level <= Level::Warn;
-        if let Some(said) = said.filter(|_| failed || self.options.level == Level::Trace) {
-            line.insert("says".into(), self.redacted(said));
+        if let Some(payload) = payload.filter(|_| failed || self.options.level == Level::Trace) {
+            line.insert("says".into(), self.redacted(payload));
         }
         self.put(Value::Object(line));
     }
@@ -258,32 +256,32 @@ impl Writer {
         value
     }
 
-    /// A log that cannot be written is no reason to stop.
+    /// Writes a line. An error does not stop the component; the first one is reported on standard error.
     fn put(&mut self, line: Value) {
         let line = format!("{}\n", printable(&line.to_string()));
         let written = match &mut self.out {
-            Out::Stderr => io::stderr().write_all(line.as_bytes()),
-            Out::File(file) => file.write_all(line.as_bytes()),
+            LogOutput::Stderr => io::stderr().write_all(line.as_bytes()),
+            LogOutput::File(file) => file.write_all(line.as_bytes()),
         };
         if let Err(error) = written
-            && !std::mem::replace(&mut self.complained, true)
+            && !std::mem::replace(&mut self.reported_loss, true)
         {
-            let _ = writeln!(io::stderr(), "log: lines are lost: {error}");
+            let _ = writeln!(io::stderr(), "log: cannot write, lines are lost: {error}");
         }
     }
 }
 
-/// JSON without characters that a terminal obeys: they are written by their numbers. (Other control
-/// characters never occur in JSON.)
+/// JSON in which the characters that a terminal interprets are escaped. (Other control characters do not occur in
+/// JSON.)
 fn printable(json: &str) -> String {
-    let obeyed = |it: char| match it {
+    let is_unsafe = |it: char| match it {
         '\u{61c}' | '\u{200e}' | '\u{200f}' => true,
         '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         _ => it.is_control(),
     };
     let mut text = String::with_capacity(json.len());
     for it in json.chars() {
-        match obeyed(it) {
+        match is_unsafe(it) {
             true => text.push_str(&format!("\\u{:04x}", u32::from(it))),
             false => text.push(it),
         }
@@ -295,38 +293,42 @@ fn is_log(call: &Call) -> bool {
     call.is("_proxy/log") || call.is("_scp/log")
 }
 
-/// An SCP editor takes `_scp/log`, and what is like it.
-fn takes_logs(call: &Call) -> bool {
+/// Whether the editor supports log messages: an SCP editor does.
+fn accepts_logs(call: &Call) -> bool {
     let places: [&[&str]; 2] =
         [&["_meta", "symposium"], &["clientCapabilities", "_meta", "symposium"]];
     places.iter().any(|place| call.params.as_ref().and_then(|params| params.at(place)).is_some())
 }
 
-fn redact(value: &mut Value, words: &[String], held: bool) {
+fn redact(value: &mut Value, words: &[String], in_secret: bool) {
     match value {
         Value::Object(members) => {
             for (key, value) in members {
                 let lower = key.to_lowercase();
-                let secret = SECRETS.iter().any(|it| lower.contains(it))
+                let secret = SECRET_NAMES.iter().any(|it| lower.contains(it))
                     || lower == "key"
                     || words.iter().any(|it| lower.contains(&it.to_lowercase()));
                 let plain = !value.is_object() && !value.is_array();
-                if held && !secret && lower == "name" {
-                    // In a list of names and values, the name is no secret.
-                } else if plain && (secret || held) {
+                if in_secret && !secret && lower == "name" {
+                    // In a list of names and values, the name is not a secret.
+                } else if plain && (secret || in_secret) {
                     *value = REDACTED.into();
                 } else {
-                    redact(value, words, held || secret || HOLDERS.contains(&lower.as_str()));
+                    redact(
+                        value,
+                        words,
+                        in_secret || secret || SECRET_CONTAINERS.contains(&lower.as_str()),
+                    );
                 }
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(|it| redact(it, words, held)),
-        Value::String(_) if held => *value = REDACTED.into(),
+        Value::Array(values) => values.iter_mut().for_each(|it| redact(it, words, in_secret)),
+        Value::String(_) if in_secret => *value = REDACTED.into(),
         _ => {}
     }
 }
 
-/// The time as people and programs write it: `2026-11-15T14:03:07.123Z`.
+/// The current time in RFC 3339: `2026-11-15T14:03:07.123Z`.
 fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     timestamp(since.as_secs(), since.subsec_millis())
@@ -339,8 +341,8 @@ fn timestamp(seconds: u64, milliseconds: u32) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
-/// The date of a day that is so many days after 1970-01-01. Years begin in March here, so that the
-/// odd day is the last one.
+/// The date so many days after 1970-01-01. The calculation begins years in March, so that a leap day is the last day of a
+/// year.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
@@ -358,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_everybody_does() {
+    fn times_are_written_in_rfc_3339() {
         assert_eq!(timestamp(0, 0), "1970-01-01T00:00:00.000Z");
         assert_eq!(timestamp(951_782_399, 7), "2000-02-28T23:59:59.007Z");
         assert_eq!(timestamp(951_782_400, 0), "2000-02-29T00:00:00.000Z");
@@ -366,16 +368,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_written_by_its_number() {
-        let said = json!({ "text": "a\u{9b}2J\u{202e}b\u{7f}\u{1b}é" });
-        let line = printable(&said.to_string());
+    fn characters_that_a_terminal_interprets_are_escaped() {
+        let payload = json!({ "text": "a\u{9b}2J\u{202e}b\u{7f}\u{1b}é" });
+        let line = printable(&payload.to_string());
         assert!(line.chars().all(|it| !it.is_control()), "{line:?}");
         assert!(line.contains("\\u202eb") && line.contains('é'), "{line:?}");
-        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), said);
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), payload);
     }
 
     #[test]
-    fn secrets_are_left_out_wherever_they_are() {
+    fn secrets_are_redacted_at_any_depth() {
         let mut value = json!({
             "apiKey": "1", "x": { "Authorization": "2", "fine": "seen" }, "accessToken": 3,
             "env": [{ "name": "A", "value": "4" }], "headers": { "X-Any": "5" }, "mine": "6",

@@ -1,8 +1,8 @@
-//! Sparkle: before the first prompt of a session, the agent is asked to take on a manner of working
-//! together.
+//! The component `sparkle`: before the first prompt of a session, it asks the agent to load collaboration patterns (the
+//! *embodiment*).
 
 use std::collections::BTreeMap;
-use std::path::{Component as Part, Path, PathBuf};
+use std::path::{Component as PathPart, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_proxy::{Call, Delivery, Error, Json, NoInput, Proxy, Result, Side};
@@ -10,35 +10,35 @@ use clap::Parser;
 use tokio::sync::OnceCell;
 
 use crate::catalog::Component;
-use crate::file::{self, Bounds};
+use crate::file::{self, ReadLimits};
 
-/// Asks the agent to take on a manner of working together before the first prompt of each session.
+/// Before the first prompt of each session, asks the agent to load collaboration patterns.
 ///
 /// Adds an MCP server `sparkle` with the tool `embody_sparkle` to each session. Before the first
-/// prompt, the agent is asked to use it; the user's own prompt waits until that is done. Then it is
-/// as if it were not there.
+/// prompt, sends the agent a prompt to use this tool. The user's prompt waits until the agent has
+/// answered. After that, all messages pass unchanged.
 #[derive(Debug, Clone, Parser)]
 pub struct Sparkle {
-    /// What the tool gives the agent to read, instead of a few sentences of our own.
+    /// The file with the text that the tool returns. Default: a built-in text.
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
-    /// Read the FILE of --text also if it is a link out of its folder.
+    /// Also read the FILE of --text if it is a symbolic link out of its folder.
     #[arg(long)]
     outside: bool,
 
-    /// Keep what the agent says and does meanwhile from the editor.
+    /// Hide the updates of the agent from the editor until the user's prompt starts.
     #[arg(long)]
     hide: bool,
 }
 
-/// The longest text that is read from a file, in bytes.
-const MOST: usize = 256 * 1024;
+/// The maximum size of the text file, in bytes.
+const MAX_TEXT: usize = 256 * 1024;
 
-/// What the agent is asked.
+/// The prompt to the agent.
 const REQUEST: &str = "Please use the embody_sparkle tool to load your collaborative patterns.";
 
-/// What the tool says where the user has no words of their own.
+/// The default text of the tool.
 const TEXT: &str = "\
 You are working together with somebody, not for them.
 
@@ -49,18 +49,18 @@ You are working together with somebody, not for them.
 
 Confirm in one sentence that you are ready.";
 
-/// Sessions, and whether each is done; whoever comes while it is being done waits.
+/// The state of each session. Prompts that arrive during the embodiment wait for its end.
 #[derive(Clone, Default)]
-struct Sessions(Arc<Mutex<BTreeMap<String, State>>>);
+struct Sessions(Arc<Mutex<BTreeMap<String, SessionState>>>);
 
 #[derive(Clone, Default)]
-struct State {
+struct SessionState {
     done: Arc<OnceCell<()>>,
     running: bool,
 }
 
 impl Sessions {
-    fn table(&self) -> MutexGuard<'_, BTreeMap<String, State>> {
+    fn table(&self) -> MutexGuard<'_, BTreeMap<String, SessionState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +75,7 @@ fn session_of(params: Option<&Json>) -> Option<String> {
     params?.member("sessionId")?.text().map(|text| text.into_owned())
 }
 
-/// The embodiment did not come to its end: its answer is the answer to the user's prompt.
+/// The embodiment failed or was cancelled. Its answer becomes the answer to the user's prompt.
 struct Stopped(Result<Json>);
 
 impl Component for Sparkle {
@@ -85,14 +85,14 @@ impl Component for Sparkle {
         self.read().map(drop)
     }
 
-    fn make(&self) -> acp_proxy::Component {
+    fn build(&self) -> acp_proxy::Component {
         let sparkle = self.clone();
         let sessions = Sessions::default();
         let (known, closed, hidden) = (sessions.clone(), sessions.clone(), sessions.clone());
         let hide = self.hide;
         let proxy = Proxy::new("sparkle")
             .tool("embody_sparkle", "Loads your collaborative patterns", async move |_: NoInput| {
-                // Read each time: a text that is being worked on is used as it is.
+                // Read at each call, so that changes of the file take effect.
                 sparkle.read().map_err(Error::internal)
             })
             .on_raw_request(Side::Editor, "session/prompt", async move |call: Call, next| {
@@ -118,7 +118,7 @@ impl Component for Sparkle {
                 session_of(call.params.as_ref()).map(|session| closed.table().remove(&session));
                 next.run(call).await
             });
-        // What was embodied before need not be again.
+        // A session that is loaded or resumed needs no embodiment.
         ["session/load", "session/resume"]
             .into_iter()
             .fold(proxy, |proxy, method| {
@@ -126,7 +126,7 @@ impl Component for Sparkle {
                 proxy.on_raw_request(Side::Editor, method, async move |call: Call, next| {
                     if let Some(session) = session_of(call.params.as_ref()) {
                         let done = Arc::new(OnceCell::new_with(Some(())));
-                        known.table().insert(session, State { done, running: false });
+                        known.table().insert(session, SessionState { done, running: false });
                     }
                     next.run(call).await
                 })
@@ -149,18 +149,18 @@ impl Sparkle {
         match &self.text {
             None => Ok(TEXT.to_owned()),
             Some(path) => {
-                let bounds = Bounds { most: MOST, outside: self.outside };
-                // Where the user has written that it is elsewhere, it may be.
-                let elsewhere = path.components().any(|part| part == Part::ParentDir);
-                let folder = path.parent().filter(|_| elsewhere).unwrap_or(Path::new("."));
-                let file = match (elsewhere, path.file_name()) {
+                let limits = ReadLimits { max_bytes: MAX_TEXT, outside: self.outside };
+                // A path with `..` may be outside the working directory: the user has asked for it.
+                let outside = path.components().any(|part| part == PathPart::ParentDir);
+                let folder = path.parent().filter(|_| outside).unwrap_or(Path::new("."));
+                let file = match (outside, path.file_name()) {
                     (true, Some(name)) => Path::new(name),
                     _ => path,
                 };
-                let read = file::read(folder, file, bounds)
+                let read = file::read(folder, file, limits)
                     .map_err(|why| format!("{} cannot be read: {why}", path.display()))?;
-                match read.cut {
-                    true => Err(format!("{} is longer than {MOST} bytes", path.display())),
+                match read.truncated {
+                    true => Err(format!("{} is longer than {MAX_TEXT} bytes", path.display())),
                     false => Ok(read.text),
                 }
             }
@@ -178,7 +178,7 @@ fn embodiment(session: &str) -> Call {
     Call::new("session/prompt", params)
 }
 
-/// Whether the agent is at work remains visible.
+/// Whether an update reports that the agent is running or idle. Such updates are never hidden.
 fn reports_state(params: Option<&Json>) -> bool {
     let kind = params.and_then(|params| params.at(&["update", "sessionUpdate"]));
     kind.as_ref().and_then(Json::text).as_deref() == Some("state_update")

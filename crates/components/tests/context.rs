@@ -1,4 +1,4 @@
-//! What the agent is told before the user's first word.
+//! What `context` adds to prompts.
 
 use acp_proxy::script::play;
 use clap::Parser;
@@ -16,7 +16,7 @@ fn directory(name: &str, files: &[(&str, &str)]) -> String {
 }
 
 fn context(options: &[&str]) -> acp_proxy::Component {
-    Context::parse_from(std::iter::once(&"context").chain(options)).make()
+    Context::parse_from(std::iter::once(&"context").chain(options)).build()
 }
 
 fn script(directory: &str, script: &str) -> String {
@@ -30,7 +30,7 @@ fn script(directory: &str, script: &str) -> String {
 }
 
 #[test]
-fn files_and_texts_come_before_the_first_prompt_only() {
+fn files_and_texts_are_added_to_the_first_prompt_only() {
     let here = directory("first", &[("AGENTS.md", "Use tabs."), ("OTHER.md", "unread")]);
     let script = script(
         &here,
@@ -48,27 +48,27 @@ fn files_and_texts_come_before_the_first_prompt_only() {
 }
 
 #[test]
-fn a_prompt_that_failed_has_told_nothing_and_long_files_are_cut() {
+fn after_a_failed_prompt_files_are_added_again_and_long_files_are_truncated() {
     let here = directory("again", &[("X.md", "abcdef")]);
-    let told = r#"{"sessionId":"s","prompt":[{"type":"text","text":"From X.md:\n\nabc\n[… the rest is left out]"},{"type":"text","text":"hi"}]}"#;
+    let added = r#"{"sessionId":"s","prompt":[{"type":"text","text":"From X.md:\n\nabc\n[… the rest is left out]"},{"type":"text","text":"hi"}]}"#;
     let script = script(
         &here,
         r#"
         editor > {"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}}
-        agent  < {"id":2,"method":"session/prompt","params":TOLD}
+        agent  < {"id":2,"method":"session/prompt","params":ADDED}
         agent  > {"id":2,"error":{"code":-32000,"message":"log in"}}
         editor < {"id":2,"error":{"code":-32000,"message":"log in"}}
         editor > {"id":3,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}}
-        agent  < {"id":3,"method":"session/prompt","params":TOLD}
+        agent  < {"id":3,"method":"session/prompt","params":ADDED}
         "#,
     );
     let options = ["--file", "X.md", "--file", "missing.md", "--most", "3"];
-    play(context(&options), &script.replace("TOLD", told));
+    play(context(&options), &script.replace("ADDED", added));
     std::fs::remove_dir_all(here).unwrap();
 }
 
 #[test]
-fn with_each_it_comes_before_every_prompt_and_after_a_load_it_does_not() {
+fn with_each_texts_are_added_to_every_prompt_and_after_a_load_to_none() {
     let prompt = |id: u8, before: &str| {
         format!(
             r#"
@@ -91,7 +91,7 @@ fn with_each_it_comes_before_every_prompt_and_after_a_load_it_does_not() {
     play(context(&["--text", "x"]), &format!("{load}{}", prompt(2, "")));
 }
 
-/// Item 17: what a hostile repository has under the names that are read by themselves.
+/// A hostile repository may have anything under the default file names.
 #[cfg(unix)]
 #[test]
 fn only_regular_files_inside_the_directory_are_read() {

@@ -1,4 +1,4 @@
-//! What is written down, and what is not.
+//! What `log` writes.
 
 use acp_proxy::script::play;
 use clap::Parser;
@@ -6,12 +6,12 @@ use components::Component;
 use components::log::Log;
 use serde_json::Value;
 
-/// Plays a script with the log at a level and gives its lines.
+/// Runs a script with these options and returns the lines of the log.
 fn lines(name: &str, options: &[&str], script: &str) -> Vec<Value> {
     let path = std::env::temp_dir().join(format!("log-{name}-{}.jsonl", std::process::id()));
     let file = path.to_str().unwrap().to_owned();
     let words = ["log", "--file", &file].into_iter().chain(options.iter().copied());
-    play(Log::parse_from(words).make(), script);
+    play(Log::parse_from(words).build(), script);
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
@@ -33,9 +33,9 @@ const TALK: &str = r#"
 "#;
 
 #[test]
-fn requests_and_answers_are_told_apart_and_timed() {
+fn each_line_has_level_side_kind_and_method_and_answers_have_a_time() {
     let lines = lines("info", &[], TALK);
-    let told: Vec<_> = lines
+    let summaries: Vec<_> = lines
         .iter()
         .map(|line| {
             format!("{} {} {} {}", line["level"], line["from"], line["kind"], line["method"])
@@ -43,7 +43,7 @@ fn requests_and_answers_are_told_apart_and_timed() {
         })
         .collect();
     assert_eq!(
-        told,
+        summaries,
         [
             "info editor request session/new",
             "info agent request fs/read_text_file",
@@ -58,7 +58,7 @@ fn requests_and_answers_are_told_apart_and_timed() {
 }
 
 #[test]
-fn levels_say_how_much() {
+fn a_higher_level_logs_more() {
     assert_eq!(lines("error", &["--level", "error"], TALK).len(), 0);
     assert_eq!(lines("warn", &["--level", "warn"], TALK).len(), 2);
     assert_eq!(lines("debug", &["--level", "debug"], TALK).len(), 7);
@@ -69,9 +69,9 @@ fn levels_say_how_much() {
     assert!(trace.iter().all(|line| !line.to_string().contains("sesame")));
 }
 
-/// What components log reaches editors that take it, and only those.
+/// All other editors do not get them.
 #[test]
-fn editors_that_take_logs_get_them() {
+fn an_editor_that_supports_log_messages_gets_them() {
     let script = r#"
         editor > {"id":1,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0"}}}}
         agent  < {"id":1,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0"}}}}

@@ -1,11 +1,11 @@
-//! The walk-throughs of the documents, with our own Sparkle.
+//! The scenarios of the Sparkle documents, with the built-in `sparkle`.
 
 use acp_proxy::script::{Conversation, play};
 use components::{Component, sparkle::Sparkle};
 
 fn sparkle(options: &[&str]) -> acp_proxy::Component {
     use clap::Parser;
-    Sparkle::parse_from(std::iter::once(&"sparkle").chain(options)).make()
+    Sparkle::parse_from(std::iter::once(&"sparkle").chain(options)).build()
 }
 
 const EMBODIMENT: &str = r#"{"sessionId":"S1","prompt":[{"type":"text","text":"Please use the embody_sparkle tool to load your collaborative patterns."}]}"#;
@@ -18,14 +18,14 @@ fn filled(script: &str) -> String {
 
 /// Scenarios 2 and 3: the first prompt waits for the embodiment, later ones pass.
 #[test]
-fn the_first_prompt_waits_and_later_ones_pass() {
+fn the_first_prompt_waits_for_the_embodiment_and_later_ones_pass() {
     let script = filled(
         r#"
         editor > {"id":"P0","method":"session/prompt","params":{"sessionId":"S1","prompt":[{"type":"text","text":"hello"}],"odd":1.5}}
         agent  < {"id":"P1","method":"session/prompt","params":EMBODIMENT}
         agent  > UPDATE
         editor < UPDATE
-        # Whoever comes meanwhile waits, too; other sessions do not.
+        # Another prompt of this session waits, too.
         editor > {"id":"P9","method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
         agent  > {"id":"P1","result":{"stopReason":"end_turn"}}
         agent  < {"id":"P2","method":"session/prompt","params":{"sessionId":"S1","prompt":[{"type":"text","text":"hello"}],"odd":1.5}}
@@ -43,8 +43,8 @@ fn the_first_prompt_waits_and_later_ones_pass() {
     play(sparkle(&[]), &script);
 }
 
-/// Item 5: in version 2 of ACP the embodiment and the user's turn do not overlap, and only the end of the
-/// user's turn is an end for the editor.
+/// In version 2 of ACP, the embodiment and the user's turn do not overlap, and the editor sees only the end of the user's
+/// turn.
 #[test]
 fn in_version_2_the_prompt_waits_for_the_end_of_the_embodiment() {
     let state = |state: &str| {
@@ -85,7 +85,7 @@ fn in_version_2_the_prompt_waits_for_the_end_of_the_embodiment() {
 }
 
 #[test]
-fn what_happens_meanwhile_can_be_hidden() {
+fn with_hide_updates_of_the_embodiment_are_dropped() {
     let script = filled(
         r#"
         editor > {"id":1,"method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
@@ -105,7 +105,7 @@ fn what_happens_meanwhile_can_be_hidden() {
 }
 
 #[test]
-fn an_embodiment_that_fails_or_is_cancelled_is_the_answer_and_is_tried_again() {
+fn a_failed_or_cancelled_embodiment_answers_the_prompt_and_is_repeated() {
     let script = filled(
         r#"
         editor > {"id":1,"method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
@@ -126,7 +126,7 @@ fn an_embodiment_that_fails_or_is_cancelled_is_the_answer_and_is_tried_again() {
 }
 
 #[test]
-fn a_session_that_is_loaded_is_embodied_already() {
+fn a_loaded_session_needs_no_embodiment() {
     play(
         sparkle(&[]),
         r#"
@@ -151,7 +151,7 @@ fn a_session_that_is_loaded_is_embodied_already() {
 }
 
 #[test]
-fn the_tool_gives_the_text_of_the_user() {
+fn the_tool_returns_the_text_of_the_users_file() {
     let path = std::env::temp_dir().join(format!("sparkle-{}.md", std::process::id()));
     std::fs::write(&path, "be kind").unwrap();
     let mut conversation = Conversation::new(sparkle(&["--text", path.to_str().unwrap()]));
@@ -168,10 +168,10 @@ fn the_tool_gives_the_text_of_the_user() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Item 17: the text may be a file of a hostile repository.
+/// The text may be a file of a hostile repository.
 #[cfg(unix)]
 #[test]
-fn only_a_regular_file_of_reasonable_size_is_given_to_the_agent() {
+fn only_a_regular_file_of_limited_size_is_read() {
     use clap::Parser;
     let folder = std::env::temp_dir().join(format!("sparkle-text-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! One turn of the demo agent: what it says and does.
+//! One turn of the demo agent: its answer to a prompt.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use acp_proxy::schema::{
 use acp_proxy::{Peer, Result};
 use serde_json::Value;
 
+use super::intent::{Intent, topic};
 use super::mcp::Servers;
-use super::wish::{Wish, topic};
 use super::{AUTO, Sessions};
 
 const HELP: &str = "\
@@ -40,21 +40,22 @@ needed somebody to keep them in time, so they asked a conductor, who knew no mus
 count. And because nothing was lost, and nothing came twice, and nobody waited for anybody longer \
 than needed, they played on, and if nobody has interrupted them, they are playing still.";
 
-/// What the demo agent pretends to edit.
+/// The file that the demo agent pretends to edit.
 const FILE: &str = "demo.txt";
 
-pub struct Turn {
+/// A turn that is being answered.
+pub(super) struct Turn {
     editor: Peer,
     sessions: Sessions,
     session: String,
     servers: Servers,
     pace: Duration,
-    /// The tool call that has not come to its end yet.
+    /// The tool call that is not finished.
     tool: RefCell<Option<String>>,
 }
 
 impl Turn {
-    pub fn new(
+    pub(super) fn new(
         editor: Peer,
         sessions: Sessions,
         session: String,
@@ -64,29 +65,29 @@ impl Turn {
         Turn { editor, sessions, session, servers, pace, tool: RefCell::default() }
     }
 
-    /// Answers a prompt. May be dropped at any moment.
-    pub async fn play(&self, text: &str) -> Result<StopReason> {
+    /// Answers a prompt. The future may be dropped; [`cancel`](Self::cancel) must follow then.
+    pub(super) async fn run(&self, text: &str) -> Result<StopReason> {
         self.pause().await;
-        match Wish::read(text) {
-            Wish::Help => self.say(HELP).await?,
-            Wish::Tools => self.list_tools().await?,
-            Wish::Use { server, tool, arguments } => {
+        match Intent::parse(text) {
+            Intent::Help => self.say(HELP).await?,
+            Intent::Tools => self.list_tools().await?,
+            Intent::Use { server, tool, arguments } => {
                 self.use_tool(server.as_deref(), &tool, &arguments).await?;
             }
-            Wish::Unreadable(why) => {
+            Intent::Unreadable(why) => {
                 self.say(&format!("What follows the tool's name is no JSON: {why}.")).await?;
             }
-            Wish::Plan => self.follow_a_plan(text).await?,
-            Wish::Edit => return self.edit(text).await,
-            Wish::Story => self.say(STORY).await?,
-            Wish::Talk => self.talk(text).await?,
+            Intent::Plan => self.follow_a_plan(text).await?,
+            Intent::Edit => return self.edit(text).await,
+            Intent::Story => self.say(STORY).await?,
+            Intent::Chat => self.chat(text).await?,
         }
         Ok(StopReason::EndTurn)
     }
 
-    /// Leaves nothing open when the turn was cancelled.
-    pub async fn abandon(&self) -> Result<()> {
-        self.servers.give_up().await;
+    /// Cleans up after the user has cancelled the turn: ends the open tool call.
+    pub(super) async fn cancel(&self) -> Result<()> {
+        self.servers.cancel_open_call().await;
         let open = self.tool.borrow_mut().take();
         match open {
             Some(id) => self.finish(&id, ToolCallStatus::Failed, Vec::new()),
@@ -94,7 +95,7 @@ impl Turn {
         }
     }
 
-    async fn talk(&self, text: &str) -> Result<()> {
+    async fn chat(&self, text: &str) -> Result<()> {
         let topic = topic(text);
         if topic.ends_with('?') {
             self.think("A question. There is one answer in my script that fits.").await?;
@@ -136,28 +137,28 @@ impl Turn {
 
     async fn use_tool(&self, server: Option<&str>, tool: &str, arguments: &Value) -> Result<()> {
         let call = ToolCall::new("", tool).kind(ToolKind::Other).raw_input(arguments.clone());
-        let id = self.begin(call)?;
+        let id = self.announce(call)?;
         self.pause().await;
-        self.advance(&id)?;
+        self.mark_in_progress(&id)?;
         self.pause().await;
-        let given = self.servers.call(server, tool, arguments).await;
-        let (status, text) = match &given {
-            Ok(given) if !given.failed => (ToolCallStatus::Completed, &given.text),
-            Ok(given) => (ToolCallStatus::Failed, &given.text),
+        let result = self.servers.call(server, tool, arguments).await;
+        let (status, text) = match &result {
+            Ok(result) if !result.failed => (ToolCallStatus::Completed, &result.text),
+            Ok(result) => (ToolCallStatus::Failed, &result.text),
             Err(why) => (ToolCallStatus::Failed, why),
         };
         let content = Content::new(ContentBlock::from(text.clone()));
         self.finish(&id, status, vec![ToolCallContent::Content(content)])?;
         self.pause().await;
         let first = topic(text);
-        let told = match given {
-            Ok(given) if given.failed => {
-                format!("The tool {tool} of {} failed: {first}", given.server)
+        let told = match result {
+            Ok(result) if result.failed => {
+                format!("The tool {tool} of {} failed: {first}", result.server)
             }
-            Ok(given) => format!("The tool {tool} of {} says: {first}", given.server),
+            Ok(result) => format!("The tool {tool} of {} says: {first}", result.server),
             Err(why) => format!("I could not use {tool}: {why}."),
         };
-        // A paragraph of its own: a proxy may have asked for it before the user's own prompt.
+        // Ends the paragraph: the answer to the user's prompt may follow, if a proxy has requested this tool call.
         self.say(&format!("{told}\n\n")).await
     }
 
@@ -188,17 +189,17 @@ impl Turn {
         let call = ToolCall::new("", format!("Edit {FILE}"))
             .kind(ToolKind::Edit)
             .content(vec![diff.clone()]);
-        let id = self.begin(call)?;
+        let id = self.announce(call)?;
         if !self.sessions.with(&self.session, |session| session.mode == AUTO)? {
             match self.permission(&id).await {
                 Ok(Some(true)) => {}
                 Ok(Some(false)) => {
                     self.finish(&id, ToolCallStatus::Failed, Vec::new())?;
-                    self.say(&format!("As you wish: I leave {FILE} alone.")).await?;
+                    self.say(&format!("As you intent: I leave {FILE} alone.")).await?;
                     return Ok(StopReason::EndTurn);
                 }
                 Ok(None) => {
-                    self.abandon().await?;
+                    self.cancel().await?;
                     return Ok(StopReason::Cancelled);
                 }
                 Err(why) => {
@@ -208,7 +209,7 @@ impl Turn {
                 }
             }
         }
-        self.advance(&id)?;
+        self.mark_in_progress(&id)?;
         self.pause().await;
         self.finish(&id, ToolCallStatus::Completed, vec![diff])?;
         self.pause().await;
@@ -216,7 +217,7 @@ impl Turn {
         Ok(StopReason::EndTurn)
     }
 
-    /// May it? Nothing, if the user leaves the turn.
+    /// Asks the user for permission to edit. `None`: the user has cancelled the turn.
     async fn permission(&self, tool: &str) -> Result<Option<bool>> {
         let fields = ToolCallUpdateFields::new().title(format!("Edit {FILE}"));
         let call = ToolCallUpdate::new(tool.to_owned(), fields);
@@ -232,9 +233,9 @@ impl Turn {
         })
     }
 
-    /// Shows a tool call that is to come, and gives the id under which it is known.
-    fn begin(&self, mut call: ToolCall) -> Result<String> {
-        // Ids are unique in a session, also over turns.
+    /// Announces a tool call to the editor. Returns its id.
+    fn announce(&self, mut call: ToolCall) -> Result<String> {
+        // Ids are unique in the session, not only in the turn.
         let count = self.sessions.with(&self.session, |session| {
             session.tools += 1;
             session.tools
@@ -246,7 +247,7 @@ impl Turn {
         Ok(id)
     }
 
-    fn advance(&self, id: &str) -> Result<()> {
+    fn mark_in_progress(&self, id: &str) -> Result<()> {
         let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
         self.update(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id.to_owned(), fields)))
     }
@@ -268,7 +269,7 @@ impl Turn {
         self.stream(text, SessionUpdate::AgentThoughtChunk).await
     }
 
-    /// Word by word, as if it had to think.
+    /// Sends a text word by word, with pauses.
     async fn stream(&self, text: &str, kind: fn(ContentChunk) -> SessionUpdate) -> Result<()> {
         for word in text.split_inclusive(char::is_whitespace) {
             self.update(kind(ContentChunk::new(ContentBlock::from(word.to_owned()))))?;
@@ -284,7 +285,7 @@ impl Turn {
     }
 
     fn update(&self, update: SessionUpdate) -> Result<()> {
-        self.sessions.keep(&self.session, update.clone());
+        self.sessions.record(&self.session, update.clone());
         self.editor.update(&self.session, update)
     }
 }
