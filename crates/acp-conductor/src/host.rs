@@ -1,4 +1,4 @@
-//! What a component runs in: a process of its own, or a thread of ours.
+//! Runs components: as a process, or in a thread of the conductor.
 
 mod group;
 pub mod in_process;
@@ -13,15 +13,17 @@ pub mod reaper;
 use in_process::ComponentThread;
 use process::{Process, StderrTail};
 
-/// A component that runs.
+/// A running component.
 #[derive(Debug)]
 pub enum RunningComponent {
+    /// A separate process.
     Process(Process),
-    /// Ends when it is dropped; there is nothing that could be done more gently.
+    /// A thread of this process. Dropping it stops the component; there is no gentler way.
     Thread(ComponentThread),
 }
 
 impl RunningComponent {
+    /// The last lines on its stderr.
     pub fn stderr(&self) -> &StderrTail {
         match self {
             RunningComponent::Process(process) => process.stderr(),
@@ -29,7 +31,7 @@ impl RunningComponent {
         }
     }
 
-    /// The id of its process, if it has one of its own.
+    /// The process id, if it is a separate process.
     pub fn pid(&self) -> Option<u32> {
         match self {
             RunningComponent::Process(process) => process.pid(),
@@ -37,14 +39,14 @@ impl RunningComponent {
         }
     }
 
-    /// Asks a process and its children to end.
+    /// Asks a process and its children to exit. Does nothing for a thread.
     pub fn terminate(&self) {
         if let RunningComponent::Process(process) = self {
             process.terminate();
         }
     }
 
-    /// Ends a process and its children.
+    /// Kills a process and its children. Does nothing for a thread.
     pub fn kill(&self) {
         if let RunningComponent::Process(process) = self {
             process.kill();

@@ -1,8 +1,8 @@
-//! Records a chain: the text of its journal (`engine::journal`) goes to a file.
+//! Records a chain: writes its journal (`engine::journal`) to a file.
 //!
-//! A thread in the background writes it, so that a slow disk does not stop the chain. A journal with a gap
-//! cannot be replayed. So if the disk is full, or too slow, the recording ends with a warning and the
-//! chain goes on.
+//! A background thread writes the file, so that a slow disk does not stop the chain. A journal with a gap
+//! cannot be replayed. If the disk is full or too slow, the recording ends with a warning and the chain
+//! continues.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -17,29 +17,29 @@ use engine::{Input, Outputs, Setup};
 use router::Time;
 use tracing::warn;
 
-/// Names a directory. Each chain that has no `--journal` writes a journal there.
+/// The environment variable that names a directory for journals of chains without `--journal`.
 pub const VARIABLE: &str = "CONDUCTOR_JOURNAL";
 
-/// So many bytes may wait to be written to the file.
+/// The maximum number of bytes that wait to be written.
 const MAX_UNWRITTEN: usize = 256 * 1024 * 1024;
 
-/// How long the end of a chain waits for its journal to be written.
+/// How long a chain waits at its end for the journal to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The file that the journal of one chain is written to.
+/// The journal file of one chain.
 #[derive(Debug, Clone)]
 pub struct JournalFile {
     path: PathBuf,
-    /// Taken by the first chain that is run.
+    /// The first chain that runs takes the file.
     file: Arc<Mutex<Option<File>>>,
 }
 
 impl JournalFile {
-    /// Creates the file, or replaces an older journal. Only its user can read it.
+    /// Creates the file, or overwrites an existing journal. Only its user can read it.
     ///
     /// # Errors
-    /// The file is not a regular file of the user's own, or it holds something else than a journal, or
-    /// another chain writes to it.
+    /// The path is not a regular file of this user, the file is not a journal, or another chain is writing
+    /// to it.
     pub fn create(path: &Path) -> Result<JournalFile, String> {
         let opened = open(path);
         let file =
@@ -47,11 +47,11 @@ impl JournalFile {
         Ok(JournalFile { path: path.to_owned(), file: Arc::new(Mutex::new(Some(file))) })
     }
 
-    /// A new file in the directory that the environment names.
+    /// A new file in the directory of [`VARIABLE`].
     fn from_environment() -> Option<JournalFile> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let directory = std::env::var_os(VARIABLE).filter(|it| !it.is_empty())?;
-        // Process ids are used again, so there may be a file of that name.
+        // Process ids are reused, so a file with this name may exist.
         let path = std::iter::repeat_with(|| COUNT.fetch_add(1, Ordering::Relaxed))
             .map(|count| format!("chain-{}-{count}.jsonl", std::process::id()))
             .map(|name| Path::new(&directory).join(name))
@@ -68,31 +68,32 @@ fn open(path: &Path) -> Result<File, String> {
     let mut file = components::append::open_to_read(path)?;
     let text = |error: std::io::Error| error.to_string();
     if !file.metadata().map_err(text)?.is_file() {
-        return Err("it is not a regular file. Name another one".to_owned());
+        return Err("it is not a regular file; choose another path".to_owned());
     }
-    file.try_lock().map_err(|_| "another conductor writes to it. Name another file".to_owned())?;
+    file.try_lock()
+        .map_err(|_| "another conductor is writing to it; choose another path".to_owned())?;
     let mut beginning = Vec::new();
     (&mut file).take(JOURNAL_PREFIX.len() as u64).read_to_end(&mut beginning).map_err(text)?;
     if !beginning.is_empty() && beginning != JOURNAL_PREFIX.as_bytes() {
-        return Err("it holds something else than a journal. Name another file".to_owned());
+        return Err("the file exists and is not a journal; choose another path".to_owned());
     }
     file.set_len(0).and_then(|()| file.rewind()).map_err(text)?;
     Ok(file)
 }
 
-/// The journal of a chain that runs. When dropped, it waits a few seconds until everything is written.
+/// The journal of a running chain. Dropping it waits up to a few seconds until everything is written.
 #[derive(Debug)]
 pub(crate) struct Journal {
     recorder: Recorder,
-    /// To the thread that writes the file.
+    /// Sends text to the thread that writes the file.
     texts: Option<Sender<Vec<u8>>>,
     waiting: Arc<AtomicUsize>,
-    /// Closed when the thread ends.
+    /// Disconnected when the thread has ended.
     written: Receiver<()>,
 }
 
 impl Journal {
-    /// Begins to record, if a journal is wanted.
+    /// Starts recording if a journal is configured.
     pub fn begin(file: Option<&JournalFile>, setup: &Setup) -> Option<Journal> {
         let file = file.cloned().or_else(JournalFile::from_environment)?;
         let out = file.take()?;
@@ -109,7 +110,7 @@ impl Journal {
             for text in to_write {
                 if let Err(error) = out.write_all(&text) {
                     let path = path.display();
-                    warn!("cannot write the journal {path}, which ends here: {error}");
+                    warn!("cannot write the journal {path}, the recording ends: {error}");
                     return;
                 }
                 counter.fetch_sub(text.len(), Ordering::Relaxed);
@@ -118,15 +119,17 @@ impl Journal {
         Journal { recorder: Recorder::new(setup), texts: Some(texts), waiting, written }
     }
 
+    /// Records an input of the core.
     pub fn input(&mut self, now: Time, input: &Input) {
         self.recorder.input(now, input);
     }
 
+    /// Records the outputs of the core.
     pub fn outputs(&mut self, out: &Outputs) {
         self.recorder.outputs(out);
     }
 
-    /// Hands over what was recorded. Says whether the recording goes on.
+    /// Passes the recorded text to the thread. Returns whether the recording continues.
     pub fn flush(&mut self) -> bool {
         let text = self.recorder.take();
         if text.is_empty() {
@@ -134,7 +137,9 @@ impl Journal {
         }
         let waiting = self.waiting.fetch_add(text.len(), Ordering::Relaxed) + text.len();
         if waiting > MAX_UNWRITTEN {
-            warn!("the journal cannot be written fast enough and ends here: {waiting} bytes wait");
+            warn!(
+                "the disk is too slow for the journal, the recording ends: {waiting} bytes are waiting"
+            );
             return false;
         }
         self.texts.as_ref().is_some_and(|texts| texts.send(text).is_ok())
@@ -143,9 +148,9 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        let goes_on = self.flush();
+        let recording = self.flush();
         self.texts = None;
-        if goes_on {
+        if recording {
             let _ = self.written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
@@ -156,10 +161,10 @@ mod tests {
     use super::*;
     use crate::{Config, Mode, Spec};
 
-    /// A disk with room for one text.
-    struct Full(bool);
+    /// A disk that is full after the first write.
+    struct FullDisk(bool);
 
-    impl Write for Full {
+    impl Write for FullDisk {
         fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
             match std::mem::replace(&mut self.0, true) {
                 false => Ok(text.len()),
@@ -178,11 +183,11 @@ mod tests {
         config.setup(&crate::greeting_cache::GreetingCache::default(), &Default::default())
     }
 
-    /// A file that the test can read.
+    /// A file in memory.
     #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    struct SharedFile(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Shared {
+    impl Write for SharedFile {
         fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
             self.0.lock().expect("no thread panics with it").write(text)
         }
@@ -193,8 +198,8 @@ mod tests {
     }
 
     #[test]
-    fn the_input_on_which_the_core_panics_is_in_the_journal() {
-        let file = Shared::default();
+    fn the_journal_contains_the_input_on_which_the_core_panics() {
+        let file = SharedFile::default();
         let mut journal = Journal::write_to(file.clone(), "journal".into(), &setup());
         journal.input(Time(1), &Input::Tick);
         journal.outputs(&Outputs::default());
@@ -211,8 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_ends_the_journal_and_nothing_else() {
-        let mut journal = Journal::write_to(Full(false), "journal".into(), &setup());
+    fn a_full_disk_ends_only_the_recording() {
+        let mut journal = Journal::write_to(FullDisk(false), "journal".into(), &setup());
         assert!(journal.flush(), "the header is written");
         let recorded = |journal: &mut Journal| {
             journal.input(Time(1), &Input::Tick);
@@ -220,7 +225,7 @@ mod tests {
             journal.flush()
         };
         recorded(&mut journal);
-        // The thread has ended, so nothing is recorded any more.
+        // The thread has ended, so the recording stops.
         let ended = journal.written.recv_timeout(FLUSH_TIMEOUT);
         assert_eq!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
         assert!(!recorded(&mut journal));

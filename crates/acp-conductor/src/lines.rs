@@ -1,4 +1,4 @@
-//! The incoming half of a link: reads bytes and cuts them into lines ([`acp_wire::lines`]).
+//! Reads bytes and splits them into lines ([`acp_wire::lines`]).
 
 use std::io;
 use std::pin::pin;
@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 pub use acp_wire::lines::Line;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much is read at once: little from a quiet pipe, more and more from a busy one.
+/// The size of a read. It grows while the pipe is busy.
 const CHUNK: usize = 64 * 1024;
 const LARGEST_CHUNK: usize = 256 * 1024;
 
-/// The incoming half of a link.
+/// The input of a link, split into lines.
 #[derive(Debug)]
 pub struct Lines {
     lines: acp_wire::lines::Lines,
@@ -19,11 +19,12 @@ pub struct Lines {
 }
 
 impl Lines {
-    pub fn new(longest: usize) -> Lines {
-        Lines { lines: acp_wire::lines::Lines::new(longest), chunk: CHUNK }
+    /// Rejects lines that are longer than `max_line` bytes.
+    pub fn new(max_line: usize) -> Lines {
+        Lines { lines: acp_wire::lines::Lines::new(max_line), chunk: CHUNK }
     }
 
-    /// Reads what is there, at most a chunk. `Ok(0)` means the end.
+    /// Reads up to one chunk. `Ok(0)` means that the stream has ended.
     pub fn poll_fill<R>(&mut self, reader: &mut R, cx: &mut Context<'_>) -> Poll<io::Result<usize>>
     where
         R: AsyncRead + Unpin + ?Sized,
@@ -36,17 +37,17 @@ impl Lines {
         filled
     }
 
-    /// Whether no byte waits, not even of half a line.
+    /// Whether no data is buffered, not even an incomplete line.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The next complete line, without its newline. Blank lines are passed over.
+    /// The next complete line, without its newline. Skips blank lines.
     pub fn next_line(&mut self) -> Option<Line> {
         self.lines.next_line()
     }
 
-    /// What is left when the stream has ended without a last newline.
+    /// The incomplete last line of a stream that has ended.
     pub fn last_line(&mut self) -> Option<Line> {
         self.lines.last_line()
     }

@@ -1,4 +1,4 @@
-//! One pipe to a peer: a reader and a writer. What is to be written waits in the core's outputs.
+//! One pipe to a peer: a reader and a writer. The queue of the writer belongs to the core's outputs.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -10,46 +10,53 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::lines::Lines;
 
+/// The stream that a peer writes.
 pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
+/// The stream that a peer reads.
 pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
+/// The pipe to one peer.
 pub struct Link {
+    /// Splits the input into lines.
     pub lines: Lines,
-    /// `None` once the peer has closed its end.
+    /// `None` after the peer has closed its output.
     pub reader: Option<Reader>,
-    /// `None` once the peer does not read any more.
+    /// `None` after the peer has closed its input.
     writer: Option<Writer>,
-    /// The writer may hold what it took.
+    /// Whether the writer may have buffered data.
     unflushed: bool,
-    /// False while the core has paused this link.
-    pub read: bool,
-    /// The core was told that unread lines wait here.
-    pub waits: bool,
+    /// Whether lines are handled. False while the core has paused the link.
+    pub reading: bool,
+    /// Whether the core was told that data is waiting on the paused link.
+    pub reported_waiting: bool,
 }
 
 impl Link {
-    pub fn new(longest_line: usize) -> Link {
+    /// A link without streams.
+    pub fn new(max_line: usize) -> Link {
         Link {
-            lines: Lines::new(longest_line),
+            lines: Lines::new(max_line),
             reader: None,
             writer: None,
             unflushed: false,
-            read: true,
-            waits: false,
+            reading: true,
+            reported_waiting: false,
         }
     }
 
+    /// Sets the streams.
     pub fn attach(&mut self, reader: Reader, writer: Writer) {
         self.reader = Some(reader);
         self.writer = Some(writer);
     }
 
-    /// Nothing is queued, or the peer does not read any more.
+    /// Whether there is nothing to write: `queued` is 0 and everything is flushed, or the peer has closed its
+    /// input.
     pub fn is_idle(&self, queued: usize) -> bool {
         self.writer.is_none() || (queued == 0 && !self.unflushed)
     }
 
-    /// Writes once, and says how much of the queue. `Ready(Ok(0))`: everything is written and flushed.
+    /// Writes once and returns the number of bytes. `Ready(Ok(0))` means that everything is written and flushed.
     pub fn poll_write(
         &mut self,
         queue: Option<&Queue>,
@@ -85,20 +92,20 @@ impl Link {
         }
     }
 
-    /// Nothing more is written: the peer sees the end of its input.
-    pub fn hang_up(&mut self) {
+    /// Closes the writer. The peer reads the end of its input.
+    pub fn close_writer(&mut self) {
         self.writer = None;
     }
 
-    /// Nothing more is written or read.
+    /// Closes both directions.
     pub fn close(&mut self) {
-        self.hang_up();
+        self.close_writer();
         self.reader = None;
     }
 }
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("read", &self.read).finish_non_exhaustive()
+        f.debug_struct("Link").field("reading", &self.reading).finish_non_exhaustive()
     }
 }

@@ -1,8 +1,8 @@
-//! Programs of ours that others start and that connect back to the running conductor.
+//! The relay of an SCP proxy: `conductor relay PORT`.
 //!
-//! An SCP proxy starts its successor itself. It is told to start `conductor relay PORT`, which joins
-//! its standard streams to the running conductor on loopback. A connection must begin with a secret
-//! that travels in the environment, so that nobody else on the machine can take its place.
+//! An SCP proxy starts its successor itself. The conductor tells it to start `conductor relay PORT`, which
+//! connects its standard streams to the running conductor on loopback. The connection begins with a secret
+//! from the environment, so that other users of the machine cannot connect.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -17,13 +17,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::secret::{constant_time_eq, random_token};
 use crate::unauthenticated::Unauthenticated;
 
-/// Where the secret is found.
+/// The environment variable with the secret.
 pub const SECRET: &str = "CONDUCTOR_SECRET";
 
-/// After a failure to accept.
+/// The delay after a failed `accept`.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// A place where one relay may connect.
+/// Waits for the connection of one relay.
 pub struct RelayListener {
     port: u16,
     secret: String,
@@ -31,7 +31,7 @@ pub struct RelayListener {
 }
 
 impl RelayListener {
-    /// Opens a port on loopback; whoever connects and knows the secret is sent to `connected`.
+    /// Opens a port on loopback. Sends the first authenticated connection to `connected`, with `tag`.
     pub fn open<T: Send + 'static>(
         tag: T,
         connected: UnboundedSender<(T, TcpStreamAsync)>,
@@ -44,17 +44,18 @@ impl RelayListener {
         let expected = secret.clone();
         let waiting = tokio::spawn(async move {
             let stream = accept(listener, &expected).await;
-            // Nobody listens any more when the chain is over.
+            // Fails if the chain has ended.
             let _ = connected.send((tag, stream));
         });
         Ok(RelayListener { port, secret, waiting })
     }
 
-    /// The params of `_scp/proxy` that name the relay to this place as the only successor.
+    /// The params of `_scp/proxy`, with the relay as the only successor.
     pub fn scp_proxy_params(&self) -> io::Result<Json> {
         let program = std::env::current_exe()?;
-        let program =
-            program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
+        let program = program.to_str().ok_or_else(|| {
+            io::Error::other("the path of the conductor program is not valid UTF-8")
+        })?;
         let mut out = b"{\"servers\":[{\"name\":\"conductor\",\"command\":".to_vec();
         write_string(program, &mut out);
         out.extend_from_slice(
@@ -67,7 +68,7 @@ impl RelayListener {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl std::fmt::Debug for RelayListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RelayListener").field("port", &self.port).finish_non_exhaustive()
@@ -80,8 +81,8 @@ impl Drop for RelayListener {
     }
 }
 
-/// The first connection that begins with the secret. Others are closed; one that says nothing keeps
-/// nobody waiting.
+/// The first connection that begins with the secret. Other connections are closed. A silent connection does
+/// not delay the others.
 async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
     let (found, mut authenticated) = tokio::sync::mpsc::channel(1);
     let unauthenticated = Unauthenticated::default();
@@ -90,7 +91,7 @@ async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
             Some(stream) = authenticated.recv() => return stream,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
-                // Out of descriptors, perhaps; that may pass.
+                // For example, the process has run out of file descriptors.
                 Err(_) => {
                     tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
@@ -101,28 +102,32 @@ async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
         let (found, expected) = (found.clone(), format!("{secret}\n"));
         tokio::spawn(async move {
             let mut stream = stream;
-            let mut said = vec![0; expected.len()];
-            let read = slot.authenticate(async { stream.read_exact(&mut said).await.ok() }).await;
-            if read.is_some() && constant_time_eq(&said, expected.as_bytes()) {
+            let mut received = vec![0; expected.len()];
+            let read =
+                slot.authenticate(async { stream.read_exact(&mut received).await.ok() }).await;
+            if read.is_some() && constant_time_eq(&received, expected.as_bytes()) {
                 let _ = stream.set_nodelay(true);
-                // Somebody was faster, or the chain is over: the connection closes.
+                // Fails if another connection was faster or the chain has ended. Then the connection closes.
                 let _ = found.send(stream).await;
             }
         });
-        // Those that were accepted have their turn before the next one may take their place.
+        // Lets accepted connections authenticate before a new one can evict them.
         tokio::task::yield_now().await;
     }
 }
 
-/// `conductor relay PORT`: joins our standard streams to the conductor that waits there, until
-/// either side closes.
+/// `conductor relay PORT`: copies between the standard streams and a running conductor until either side
+/// closes.
+///
+/// # Errors
+/// The connection failed, or there is no secret in the environment.
 pub fn run(port: u16) -> Result<(), String> {
     let secret = std::env::var(SECRET).map_err(|_| {
-        format!("{SECRET} is not set: this program is started by a running conductor")
+        format!("{SECRET} is not set; a running conductor starts this command, it cannot be used by hand")
     })?;
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
-        .map_err(|error| format!("no conductor waits on port {port}: {error}"))?;
-    let failed = |error: io::Error| format!("the connection to the conductor broke: {error}");
+        .map_err(|error| format!("no conductor is listening on port {port}: {error}"))?;
+    let failed = |error: io::Error| format!("lost the connection to the conductor: {error}");
     stream.set_nodelay(true).map_err(failed)?;
     stream.write_all(format!("{secret}\n").as_bytes()).map_err(failed)?;
     let mut sending = stream.try_clone().map_err(failed)?;
@@ -133,7 +138,7 @@ pub fn run(port: u16) -> Result<(), String> {
     copy(&mut stream, &mut io::stdout().lock()).map_err(failed)
 }
 
-/// Copies what is there as it comes, without waiting for more.
+/// Copies and flushes each chunk as it arrives.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {

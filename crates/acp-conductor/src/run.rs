@@ -1,9 +1,9 @@
-//! The loop that everything goes through.
+//! The main loop of a chain.
 //!
-//! One task owns the core and all links, so there is one order of events and one writer per link.
-//! Each round it reads what the links have, hands it to the core line by line, performs what the core wants
-//! done, and then writes each queue once: the more there is to do, the more goes into one write. It
-//! never waits for a peer. The core (crate `engine`) makes all decisions.
+//! A single task owns the core and all links, so all events have one order and every link has one writer.
+//! In each round the task reads from all links, passes the lines to the core, performs the outputs of the
+//! core, and writes each queue once. Under load, one write carries many messages. The task never waits for a
+//! peer. The core (crate `engine`) makes all decisions.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -25,7 +25,7 @@ use crate::crash_cache::CrashCache;
 use crate::greeting_cache::GreetingCache;
 use crate::host::RunningComponent;
 use crate::host::leftovers::ProcessTag;
-use crate::host::process::{Ended, Process};
+use crate::host::process::{ComponentExit, Process};
 use crate::journal::Journal;
 use crate::lines;
 use crate::link::{Link, Reader, Writer};
@@ -36,16 +36,16 @@ use crate::seat_io::SeatIo;
 use crate::status::StatusServer;
 use crate::tap::TapEvent;
 
-/// After so many rounds the task lets others run.
+/// The task yields to other tasks after this many rounds.
 const ROUNDS: usize = 32;
 
-/// How long to look for more before going to sleep.
+/// How long the task polls for more input before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// How often it is checked whether an editor that is not read has left.
+/// How often the shell checks whether a paused editor has closed its connection.
 const HANG_UP_CHECK: Duration = Duration::from_millis(250);
 
-/// Runs a chain over the streams of the program that started us, until it ends or `stop` is ready.
+/// Runs a chain over the streams of an editor, until the chain ends or `stop` completes.
 pub async fn run(
     config: Config,
     (reader, writer): (Reader, Writer),
@@ -71,36 +71,37 @@ pub async fn run(
 
 type Channel<T> = (UnboundedSender<T>, UnboundedReceiver<T>);
 
+/// The state of a running chain: the core, and everything that performs its outputs.
 pub(crate) struct Shell {
     pub(crate) core: Core,
-    /// What the core wants done. The queues of the links are in here.
+    /// The outputs of the core, including the queues of the links.
     pub(crate) out: Outputs,
     journal: Option<Journal>,
     pub(crate) config: Config,
-    /// By seat: the outer pipe, then the components.
+    /// The I/O of each seat: the outer pipe, then the components.
     pub(crate) seats: Vec<SeatIo>,
-    pub(crate) began: Instant,
-    /// The time of this round: what is handled together happens at once.
+    pub(crate) started: Instant,
+    /// The time of the current round. All events of a round have the same time.
     pub(crate) now: Time,
-    /// Inputs that came up while outputs were performed.
+    /// Inputs that arose while outputs were performed.
     pub(crate) inputs: VecDeque<Input>,
-    /// MCP clients that have called.
+    /// The connected MCP clients, and their listeners.
     pub(crate) clients: Clients,
-    pub(crate) ended: Channel<Ended>,
-    /// Relays of SCP proxies that have connected: to which seat, and to which of its components.
+    pub(crate) exits: Channel<ComponentExit>,
+    /// Connected relays of SCP proxies, each with the seat and life of its proxy.
     relays: Channel<((Seat, u32), TcpStream)>,
     greetings: GreetingCache,
     crashes: CrashCache,
-    /// Where people ask how we are.
+    /// Answers `conductor status`.
     pub(crate) status_server: Option<StatusServer>,
     timer: Pin<Box<Sleep>>,
-    /// When to check whether an editor that is not read has left.
+    /// When to check whether a paused editor has closed its connection.
     next_hang_up_check: Option<Instant>,
-    /// When there was something to do the last time.
+    /// When the task last did any work.
     last_busy: Instant,
     several_cpus: bool,
     ending: Option<Ending>,
-    /// Why nothing can be written to the editor, which is still there.
+    /// Why writing to the editor failed, although it has not closed its connection.
     pub(crate) write_error: Option<String>,
 }
 
@@ -118,11 +119,11 @@ impl Shell {
             core: Core::new(setup),
             out: Outputs::default(),
             seats: Vec::new(),
-            began: Instant::now(),
+            started: Instant::now(),
             now: Time::default(),
             inputs: VecDeque::new(),
             clients,
-            ended: unbounded_channel(),
+            exits: unbounded_channel(),
             relays: unbounded_channel(),
             greetings,
             crashes,
@@ -140,18 +141,18 @@ impl Shell {
         shell
     }
 
-    /// Makes room for every component of the configuration.
+    /// Creates the I/O of every seat in the configuration.
     fn create_seats(&mut self) {
-        let longest = self.config.limits.line;
-        self.seats.resize_with(self.config.components.len() + 1, || SeatIo::new(longest));
+        let max_line = self.config.limits.line;
+        self.seats.resize_with(self.config.components.len() + 1, || SeatIo::new(max_line));
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         for _ in 0..ROUNDS {
             let mut busy = false;
             self.update_time();
-            while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
-                self.on_exit(ended);
+            while let Poll::Ready(Some(exit)) = self.exits.1.poll_recv(cx) {
+                self.on_exit(exit);
                 busy = true;
             }
             while let Poll::Ready(Some(((seat, life), stream))) = self.relays.1.poll_recv(cx) {
@@ -182,11 +183,11 @@ impl Shell {
         Poll::Pending
     }
 
-    /// Nothing is left to do. What comes next often comes at once, and to be woken up costs more than
-    /// to look again for a moment. Where there is but one CPU, that moment belongs to the others.
+    /// Polls again for a short time before sleeping. The next message often arrives immediately, and waking
+    /// up costs more than polling. With a single CPU this would only slow down the components.
     fn spin(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         if self.several_cpus && self.last_busy.elapsed() < SPIN {
-            // Comes back after one look at the pipes; never ready at the first poll.
+            // Never ready at the first poll: it wakes the task after the runtime has polled the pipes.
             let _ = pin!(tokio::task::yield_now()).poll(cx);
         }
         Poll::Pending
@@ -196,7 +197,7 @@ impl Shell {
         self.core.router()
     }
 
-    /// What the peer of a seat speaks, for people.
+    /// The protocol of a link, for reports.
     pub(crate) fn dialect(&self, seat: Seat) -> LinkProtocol {
         self.core.dialect(seat)
     }
@@ -210,10 +211,10 @@ impl Shell {
     }
 
     fn update_time(&mut self) {
-        self.now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.now = Time(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
     }
 
-    /// Hands an input to the core, records both sides in the journal, and performs the outputs.
+    /// Passes an input to the core, performs the outputs, and records both in the journal.
     pub(crate) fn handle(&mut self, input: Input) {
         let mut next = Some(input);
         while let Some(input) = next {
@@ -246,7 +247,7 @@ impl Shell {
                 self.seat_io(seat).component.iter().for_each(RunningComponent::kill)
             }
             Output::Discard(seat) => {
-                // The core counts the same. What still comes from the old component is not of this life.
+                // The core counts in the same way. Late events of the old component have the old number.
                 let life = self.seat_io(seat).life + 1;
                 *self.seat_io(seat) = SeatIo { life, ..SeatIo::new(self.config.limits.line) };
             }
@@ -254,14 +255,14 @@ impl Shell {
                 self.seat_io(link.seat).port(link.port).into_iter().for_each(Link::close);
             }
             Output::Read { link, read } => self.set_reading(link, read),
-            Output::ReadClients(listen) => self.clients.listen(listen),
+            Output::ReadClients(read) => self.clients.set_reading(read),
             Output::OpenRelay { seat, life } => self.open_relay(seat, life),
             Output::Extend(servers) => {
                 let setup = self.extend(servers.as_str());
                 self.inputs.push_back(Input::Extended(setup.map(Box::new)));
             }
             Output::SendToClient { client_id, message } => self.send_to_client(client_id, &message),
-            Output::DisconnectClient(client_id) => self.clients.hang_up(client_id),
+            Output::DisconnectClient(client_id) => self.clients.disconnect(client_id),
             Output::OpenEndpoint { ticket, transport } => {
                 let endpoint = self.clients.listeners.open_endpoint(transport, ticket);
                 self.inputs.push_back(Input::EndpointOpened { ticket, endpoint });
@@ -284,7 +285,7 @@ impl Shell {
                     Level::Debug => debug!(seat, "{text}"),
                 }
             }
-            Output::Tap(seen) => self.on_seen(&seen),
+            Output::Tap(observation) => self.on_observation(&observation),
             Output::Finish(ending) => self.ending = Some(ending),
         }
     }
@@ -297,8 +298,8 @@ impl Shell {
         self.config.tap.iter().for_each(|tap| tap.emit(event));
     }
 
-    fn on_seen(&self, seen: &Observation) {
-        match seen {
+    fn on_observation(&self, observation: &Observation) {
+        match observation {
             Observation::Arrived { seat, toward, dialect, message } => {
                 let (seat, toward) = (self.name(*seat), *toward);
                 debug!(seat, ?toward, method = %message.label(), size = message.size(), "arrived");
@@ -316,55 +317,57 @@ impl Shell {
 
     fn set_reading(&mut self, link: engine::Link, read: bool) {
         if let Some(pipe) = self.seat_io(link.seat).port(link.port) {
-            pipe.read = read;
+            pipe.reading = read;
         }
         if !read {
             self.report_waiting(link.seat, link.port);
         }
     }
 
-    /// Reads once from a link and hands over the lines that came. Says whether anything was done.
+    /// Reads once from a link and handles the complete lines. Returns whether it did any work.
     fn read(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
         let Some(link) = self.seats[seat.index()].port(port) else { return false };
         // Lines that were read while the link was paused.
-        let busy = link.read && link.waits;
+        let busy = link.reading && link.reported_waiting;
         if busy {
-            self.take_lines(seat, port);
+            self.handle_lines(seat, port);
         }
-        busy | self.fill(seat, port, cx)
+        busy | self.read_chunk(seat, port, cx)
     }
 
-    fn fill(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
+    /// Reads one chunk from a link and handles the complete lines.
+    fn read_chunk(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
         let Some(link) = self.seats[seat.index()].port(port) else { return false };
-        // Of a paused link one chunk is read, so that the core can be told that something waits.
-        if !link.read && !link.lines.is_empty() {
+        // One chunk of a paused link is read, to tell the core that data is waiting.
+        if !link.reading && !link.lines.is_empty() {
             return false;
         }
         let Some(reader) = &mut link.reader else { return false };
-        let over = match link.lines.poll_fill(reader, cx) {
+        let closed = match link.lines.poll_fill(reader, cx) {
             Poll::Pending => return false,
             Poll::Ready(Ok(count)) => count == 0,
             Poll::Ready(Err(error)) => {
-                debug!(seat = self.name(seat), %error, "cannot read");
+                debug!(seat = self.name(seat), %error, "reading failed");
                 true
             }
         };
-        if over {
-            self.on_end(seat, port);
+        if closed {
+            self.on_output_closed(seat, port);
         } else {
-            self.take_lines(seat, port);
+            self.handle_lines(seat, port);
         }
         true
     }
 
-    /// A peer has closed its end. The lines that it wrote before are handed over, even if the link is paused.
-    fn on_end(&mut self, seat: Seat, port: Port) {
+    /// Handles the end of a link's input. Lines that were read before are handled first, even if the link is
+    /// paused.
+    fn on_output_closed(&mut self, seat: Seat, port: Port) {
         let life = self.seat_io(seat).life;
         if let Some(link) = self.seat_io(seat).port(port) {
             link.reader = None;
-            link.read = true;
+            link.reading = true;
         }
-        self.take_lines(seat, port);
+        self.handle_lines(seat, port);
         if self.seat_io(seat).life != life {
             return;
         }
@@ -374,9 +377,10 @@ impl Shell {
         self.handle(Input::OutputClosed { link, rest: rest.map(line) });
     }
 
-    fn take_lines(&mut self, seat: Seat, port: Port) {
+    /// Passes the complete lines of a link to the core, until the core pauses the link.
+    fn handle_lines(&mut self, seat: Seat, port: Port) {
         let next = |shell: &mut Shell| {
-            shell.seat_io(seat).port(port).filter(|link| link.read)?.lines.next_line()
+            shell.seat_io(seat).port(port).filter(|link| link.reading)?.lines.next_line()
         };
         while let Some(found) = next(self) {
             let link = engine::Link { seat, port };
@@ -386,25 +390,25 @@ impl Shell {
         self.drain_inputs();
     }
 
-    /// Tells the core whether unread lines wait on a link that it has paused.
+    /// Tells the core if data starts or stops waiting on a paused link.
     fn report_waiting(&mut self, seat: Seat, port: Port) {
         let Some(link) = self.seat_io(seat).port(port) else { return };
-        let waits = !link.lines.is_empty() && !link.read;
-        if link.waits != waits {
-            link.waits = waits;
+        let waits = !link.lines.is_empty() && !link.reading;
+        if link.reported_waiting != waits {
+            link.reported_waiting = waits;
             self.inputs
                 .push_back(Input::Readable { link: engine::Link { seat, port }, readable: waits });
         }
     }
 
-    /// Hands over the inputs that came up while outputs were performed.
+    /// Handles the inputs that arose while outputs were performed.
     fn drain_inputs(&mut self) {
         if let Some(input) = self.inputs.pop_front() {
             self.handle(input);
         }
     }
 
-    /// Tells the core what components have written on their standard error.
+    /// Passes new stderr lines of the components to the core.
     pub(crate) fn report_stderr(&mut self) {
         for seat in self.all_seats() {
             let io = &self.seats[seat.index()];
@@ -415,7 +419,7 @@ impl Shell {
         }
     }
 
-    fn on_exit(&mut self, Ended { seat, life, how }: Ended) {
+    fn on_exit(&mut self, ComponentExit { seat, life, how }: ComponentExit) {
         if self.seat_io(seat).life == life {
             self.seat_io(seat).component = None;
             self.report_stderr();
@@ -423,6 +427,7 @@ impl Shell {
         }
     }
 
+    /// Opens a listener for the relay of an SCP proxy.
     fn open_relay(&mut self, seat: Seat, life: u32) {
         let relay_listener = RelayListener::open((seat, life), self.relays.0.clone());
         let servers =
@@ -433,7 +438,7 @@ impl Shell {
         self.inputs.push_back(Input::RelayOpened { seat, life, servers });
     }
 
-    /// The relay that an SCP proxy has started is its second link.
+    /// Uses the connection of a relay as the second link of an SCP proxy.
     fn attach_relay(&mut self, seat: Seat, life: u32, stream: TcpStream) {
         let mut relay = Link::new(self.config.limits.line);
         let (reader, writer) = stream.into_split();
@@ -446,7 +451,7 @@ impl Shell {
         }
     }
 
-    /// The chain with the components that an SCP editor has named.
+    /// Adds the components that an SCP editor has sent. Returns the new set-up.
     fn extend(&mut self, servers: &str) -> Result<engine::Setup, String> {
         let specs = Spec::from_servers(servers)?;
         let components = self.config.components.drain(..).chain(specs).collect();
@@ -457,22 +462,23 @@ impl Shell {
         Ok(self.config.setup(&self.greetings, &self.crashes))
     }
 
+    /// Starts the component of a seat.
     fn start(&mut self, seat: Seat, life: u32) -> Result<(), String> {
         let spec = &self.config.components[seat.index() - 1];
         let name = spec.name.clone();
         let on_stderr = move |line: &str| log::component_line(&name, line);
-        let ended = self.ended.0.clone();
+        let exits = self.exits.0.clone();
         let (component, reader, writer): (RunningComponent, Reader, Writer) = match &spec.in_process
         {
             Some(in_process) => {
                 let (thread, from, to) = in_process
-                    .start(&spec.name, (seat, life), ended)
+                    .start(&spec.name, (seat, life), exits)
                     .map_err(|error| error.to_string())?;
                 (RunningComponent::Thread(thread), Box::new(from), Box::new(to))
             }
             None => {
                 let (process, stdout, stdin) =
-                    Process::start(spec, (seat, life), self.config.cleanup, ended, on_stderr)
+                    Process::start(spec, (seat, life), self.config.cleanup, exits, on_stderr)
                         .map_err(|error| start_error(spec, &error))?;
                 (RunningComponent::Process(process), Box::new(stdout), Box::new(stdin))
             }
@@ -481,7 +487,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Writes the queue of a link. Says whether anything was done.
+    /// Writes the queue of a link. Returns whether it did any work.
     pub(crate) fn write(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
         let mut busy = false;
         loop {
@@ -496,7 +502,7 @@ impl Shell {
                 Poll::Ready(Ok(0)) => return true,
                 Poll::Ready(Ok(count)) => self.handle(Input::Written { link, count }),
                 Poll::Ready(Err(error)) => {
-                    self.cannot_write(seat, &error);
+                    self.on_write_error(seat, &error);
                     self.report_stderr();
                     self.handle(Input::InputClosed(link));
                 }
@@ -505,20 +511,20 @@ impl Shell {
         }
     }
 
-    fn cannot_write(&mut self, seat: Seat, error: &std::io::Error) {
+    fn on_write_error(&mut self, seat: Seat, error: &std::io::Error) {
         let chain = self.core.chain();
-        debug!(seat = chain.name(seat), %error, "cannot write");
+        debug!(seat = chain.name(seat), %error, "writing failed");
         if seat == Seat::OUTER && is_disk_full(error) {
             let line = format!("cannot write to {}: {error}", chain.describe(seat));
             self.write_error.get_or_insert(line);
         }
     }
 
-    /// An editor that is not read may have left: its end is behind what we do not read. Says when to
-    /// look again.
-    fn hang_up_check(&mut self) -> Option<Instant> {
+    /// Checks whether a paused editor has closed its connection, which reading would notice only after the
+    /// unread data. Returns the time of the next check.
+    fn check_hang_up(&mut self) -> Option<Instant> {
         let outer = &mut self.seats[0].link;
-        if outer.read || outer.reader.is_none() {
+        if outer.reading || outer.reader.is_none() {
             self.next_hang_up_check = None;
             return None;
         }
@@ -534,10 +540,10 @@ impl Shell {
         Some(due)
     }
 
-    /// Keeps the timer at the next deadline; says whether one has come.
+    /// Sets the timer to the next deadline. Returns whether a deadline has passed.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
-        let core = self.core.deadline().map(|time| self.began + Duration::from_millis(time.0));
-        let Some(next) = core.into_iter().chain(self.hang_up_check()).min() else { return false };
+        let core = self.core.deadline().map(|time| self.started + Duration::from_millis(time.0));
+        let Some(next) = core.into_iter().chain(self.check_hang_up()).min() else { return false };
         if self.timer.deadline() != next {
             self.timer.as_mut().reset(next);
         }
@@ -553,7 +559,7 @@ impl Shell {
     }
 }
 
-/// A line as the core is told of it.
+/// Converts a line to the input of the core.
 fn line(line: lines::Line) -> Line {
     match line {
         lines::Line::Text(text) => Line::Text(text),
@@ -563,16 +569,17 @@ fn line(line: lines::Line) -> Line {
     }
 }
 
-/// Is there no room for what was written? Other errors mean that nobody reads any more.
+/// Whether a write failed for lack of space. Other errors mean that the peer has closed the pipe.
 fn is_disk_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
 }
 
+/// The reason why a command could not be started, for the error message of the core.
 fn start_error(spec: &Spec, error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound if spec.directory.as_ref().is_some_and(|it| !it.is_dir()) => {
-            "its directory does not exist".into()
+            "its working directory does not exist".into()
         }
         std::io::ErrorKind::NotFound => "command not found".into(),
         std::io::ErrorKind::PermissionDenied => "the command is not executable".into(),

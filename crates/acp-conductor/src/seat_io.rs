@@ -1,4 +1,4 @@
-//! What the shell has for a seat: pipes and a process.
+//! The I/O of a seat: its links and the running component.
 
 use engine::Port;
 
@@ -7,22 +7,28 @@ use crate::host::process::StderrTail;
 use crate::link::{Link, Reader, Writer};
 use crate::relay::RelayListener;
 
+/// The links of a seat and its component.
 #[derive(Debug)]
 pub struct SeatIo {
+    /// The main link.
     pub link: Link,
+    /// The second link of an SCP proxy.
     pub relay: Option<Link>,
+    /// Accepts the relay of an SCP proxy.
     pub relay_listener: Option<RelayListener>,
-    /// The process or the resident, as long as it runs.
+    /// The component, while it runs.
     pub component: Option<RunningComponent>,
+    /// The stderr lines that were not passed to the core yet.
     pub stderr: StderrTail,
-    /// How many components this seat has had before.
+    /// How many components the seat has had before.
     pub life: u32,
 }
 
 impl SeatIo {
-    pub fn new(longest_line: usize) -> SeatIo {
+    /// An empty seat.
+    pub fn new(max_line: usize) -> SeatIo {
         SeatIo {
-            link: Link::new(longest_line),
+            link: Link::new(max_line),
             relay: None,
             relay_listener: None,
             component: None,
@@ -31,6 +37,7 @@ impl SeatIo {
         }
     }
 
+    /// The link behind a port, if it exists.
     pub fn port(&mut self, port: Port) -> Option<&mut Link> {
         match port {
             Port::Main => Some(&mut self.link),
@@ -38,16 +45,17 @@ impl SeatIo {
         }
     }
 
+    /// All links of the seat.
     pub fn links(&mut self) -> impl Iterator<Item = &mut Link> {
         std::iter::once(&mut self.link).chain(&mut self.relay)
     }
 
-    /// A component was started here.
+    /// Connects a component that was just started.
     pub fn attach(&mut self, component: RunningComponent, reader: Reader, writer: Writer) {
         self.stderr = component.stderr().clone();
         self.component = Some(component);
         (self.relay, self.relay_listener) = (None, None);
-        (self.link.read, self.link.waits) = (true, false);
+        (self.link.reading, self.link.reported_waiting) = (true, false);
         self.link.attach(reader, writer);
     }
 }

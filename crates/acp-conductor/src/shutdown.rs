@@ -1,4 +1,4 @@
-//! What the shell does when the chain is over: the editor gets what is queued for it, then the components are ended.
+//! The end of a chain: writes what is queued for the editor, then stops the components.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -13,19 +13,19 @@ use crate::link::Link;
 use crate::run::Shell;
 use crate::seat_io::SeatIo;
 
-/// How long the last of the components may take to be reaped once they are killed.
+/// How long to wait for the exit of components after they were killed.
 const REAP_LIMIT: Duration = Duration::from_secs(1);
 
 impl Shell {
-    /// After the end: the outer pipe gets what is queued for it, then the components are ended, at
-    /// first by closing their input, so that they can end their own children in good order. All of
-    /// it takes one grace period at most: editors wait about that long before they kill us.
+    /// Flushes the outer pipe and stops the components. First their input is closed, so that they can stop
+    /// their own children. Then they get SIGTERM, and finally SIGKILL. Editors kill the conductor if it takes
+    /// much longer than the grace period.
     ///
     /// # Errors
-    /// Not all could be written to the outer pipe: there is no room for it.
+    /// The outer pipe is a file, and the disk is full.
     pub(crate) async fn shut_down(mut self) -> Result<(), String> {
-        self.end_components().await;
-        // For processes that earlier components of a seat have left behind. A guard process does this, too.
+        self.stop_components().await;
+        // Earlier components of a seat may have left processes behind. If there is a reaper, it kills them.
         if let (Some(tag), None) = (self.config.cleanup.tag, self.config.cleanup.reaper)
             && self.seats.iter().any(|io| io.life > 0)
         {
@@ -34,10 +34,10 @@ impl Shell {
         self.write_error.map_or(Ok(()), Err)
     }
 
-    async fn end_components(&mut self) {
+    async fn stop_components(&mut self) {
         let grace = self.config.limits.grace;
         let _ = tokio::time::timeout(grace, poll_fn(|cx| self.poll_flush(Seat::OUTER, cx))).await;
-        self.seats[0].link.hang_up();
+        self.seats[0].link.close_writer();
         for seat in self.all_seats().skip(1) {
             self.close_idle_inputs(seat);
         }
@@ -55,7 +55,7 @@ impl Shell {
         let _ = tokio::time::timeout(REAP_LIMIT, self.all_exited()).await;
     }
 
-    /// Writes what is queued for a seat. Ready when it is written, or cannot be.
+    /// Writes the queue of a seat. Ready when the queue is empty or the peer has closed the pipe.
     fn poll_flush(&mut self, seat: Seat, cx: &mut Context<'_>) -> Poll<()> {
         self.write(seat, Port::Main, cx);
         let queued = self.out.queued(engine::Link::main(seat));
@@ -65,22 +65,22 @@ impl Shell {
         }
     }
 
-    /// Closes the input of a component for which nothing is queued.
+    /// Closes the input of a component if its queue is empty.
     fn close_idle_inputs(&mut self, seat: Seat) {
         for port in [Port::Main, Port::Relay] {
             let queued = self.out.queued(engine::Link { seat, port });
             let link = self.seats[seat.index()].port(port);
-            link.filter(|it| it.is_idle(queued)).into_iter().for_each(Link::hang_up);
+            link.filter(|it| it.is_idle(queued)).into_iter().for_each(Link::close_writer);
         }
     }
 
-    /// Waits until all processes have ended. Their output is discarded.
+    /// Waits until all components have exited. Discards their output.
     async fn all_exited(&mut self) {
         poll_fn(|cx| {
             self.answer_status_requests(cx);
-            while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
-                if self.seat_io(ended.seat).life == ended.life {
-                    self.seat_io(ended.seat).component = None;
+            while let Poll::Ready(Some(exit)) = self.exits.1.poll_recv(cx) {
+                if self.seat_io(exit.seat).life == exit.life {
+                    self.seat_io(exit.seat).component = None;
                 }
             }
             for seat in self.all_seats().skip(1) {

@@ -1,13 +1,13 @@
-//! Our own standard input and output, as streams that never block the one thread.
+//! The conductor's standard input and output as asynchronous streams.
 //!
-//! An editor may give us pipes, sockets (Node does), a terminal, files or `/dev/null`. Switching a
-//! descriptor to non-blocking would switch it for everybody who shares it, the editor and its other
-//! children included, and would outlive us. So a pipe is opened anew through `/proc` where that
-//! works, and a socket is used with per-call flags. What cannot be polled goes through threads.
+//! An editor may pass pipes, sockets (Node does), a terminal, files or `/dev/null`. The flag for non-blocking
+//! I/O is shared by all processes that have the descriptor, including the editor and its other children, and
+//! it would stay set after the conductor exits. So on Linux a pipe is reopened through `/proc`, and a socket
+//! is used with flags for each call. Streams that cannot be polled are read and written by threads.
 
 use crate::link::{Reader, Writer};
 
-/// The streams to whoever started us.
+/// The streams to the program that started the conductor.
 pub fn outer_streams() -> (Reader, Writer) {
     #[cfg(unix)]
     let (reader, writer) = (unix::reader(), unix::writer());
@@ -19,8 +19,7 @@ pub fn outer_streams() -> (Reader, Writer) {
     )
 }
 
-/// The same for the standard streams of somebody else, who has handed them over. `None` if they cannot
-/// be polled.
+/// Asynchronous streams for standard streams that another process has passed. `None` if they cannot be polled.
 #[cfg(target_os = "linux")]
 pub fn pollable_streams(
     input: std::os::fd::BorrowedFd<'_>,
@@ -29,19 +28,20 @@ pub fn pollable_streams(
     Some((unix::read_from(input)?, unix::write_to(output)?))
 }
 
-/// Has whoever started us left, though there may be more of it to read?
+/// Whether the program that started the conductor has closed a standard stream, even if unread data is left.
 #[cfg(unix)]
 pub fn hung_up() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let (input, output) = (rustix::stdio::stdin(), rustix::stdio::stdout());
     let mut ends =
         [PollFd::new(&input, PollFlags::empty()), PollFd::new(&output, PollFlags::empty())];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    poll(&mut ends, Some(&at_once)).is_ok() && ends.iter().any(|end| end.revents().intersects(gone))
+    let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let closed = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    poll(&mut ends, Some(&no_wait)).is_ok()
+        && ends.iter().any(|end| end.revents().intersects(closed))
 }
 
-/// Elsewhere only reading to the end tells.
+/// Always false: on this system only reading detects the end of a stream.
 #[cfg(not(unix))]
 pub fn hung_up() -> bool {
     false
@@ -83,7 +83,7 @@ mod unix {
     struct Stream {
         fd: AsyncFd<OwnedFd>,
         socket: bool,
-        /// A short read has emptied it. Not so a terminal: it gives one line at a time.
+        /// Whether a short read means that the stream is empty. A terminal returns one line at a time.
         short_is_all: bool,
         _quota: Option<QuotaShare>,
     }
@@ -95,12 +95,12 @@ mod unix {
             let fd = if socket {
                 fd.try_clone_to_owned().ok()?
             } else {
-                own_description(fd, access).or_else(|| non_blocking(fd))?
+                reopen(fd, access).or_else(|| non_blocking(fd))?
             };
             let wide = widen(&fd);
-            // SAFETY: the descriptor is owned, it stays open and the same until it is dropped.
+            // SAFETY: `AsyncFd` owns the descriptor, which stays open until it is dropped.
             let fd = unsafe { AsyncFd::register_with_interest(fd, interest) };
-            // Files and /dev/null cannot be polled: `None`.
+            // Files and /dev/null cannot be polled. Then `fd` is an error, and the result is `None`.
             let short_is_all = socket || kind == FileType::Fifo;
             Some(Stream { fd: fd.ok()?, socket, short_is_all, _quota: wide })
         }
@@ -114,7 +114,7 @@ mod unix {
             Ok(read.len())
         }
 
-        /// The first of these that is not empty, or as many as possible.
+        /// Writes the first non-empty slice to a socket, or as many slices as possible to a pipe.
         fn write(&self, from: &[IoSlice<'_>]) -> io::Result<usize> {
             if self.socket {
                 let first = from.iter().find(|it| !it.is_empty()).map_or(&[][..], |it| it);
@@ -127,9 +127,9 @@ mod unix {
         }
     }
 
-    /// The same pipe or terminal behind a descriptor whose flags are ours alone.
+    /// Reopens a pipe or terminal, so that its flags are not shared with other processes.
     #[cfg(target_os = "linux")]
-    fn own_description(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
+    fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
         use std::os::fd::AsRawFd;
 
         use rustix::fs::{Mode, open};
@@ -139,7 +139,7 @@ mod unix {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn own_description(_fd: BorrowedFd<'_>, _access: OFlags) -> Option<OwnedFd> {
+    fn reopen(_fd: BorrowedFd<'_>, _access: OFlags) -> Option<OwnedFd> {
         None
     }
 
@@ -157,17 +157,17 @@ mod unix {
         ) -> Poll<io::Result<()>> {
             loop {
                 let mut ready = ready!(self.fd.poll_read_ready(cx))?;
-                // SAFETY: `read` only writes to it. (Filling it with zeros first would cost more than
-                // reading when a long line comes in many pieces.)
+                // SAFETY: `read` only writes to the buffer. Zeroing it first would cost more than reading when
+                // a long line arrives in many pieces.
                 let room = unsafe { into.unfilled_mut() };
                 let asked = room.len();
                 match ready.try_io(|_| self.read(room)) {
                     Ok(Ok(count)) => {
-                        // Empty: do not ask again to be told so.
+                        // The stream is empty, so the next read would block.
                         if self.short_is_all && count > 0 && count < asked {
                             ready.clear_ready();
                         }
-                        // SAFETY: so many bytes were just written.
+                        // SAFETY: `read` has just written `count` bytes.
                         unsafe { into.assume_init(count) };
                         into.advance(count);
                         return Poll::Ready(Ok(()));

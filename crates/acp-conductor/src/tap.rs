@@ -1,30 +1,31 @@
-//! The tap: sees what happens in a chain, as it happens, and changes nothing.
+//! The tap: observes the components and messages of a chain without changing them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use acp_wire::{LinkProtocol, Message, Side};
 
-/// Something that happened. Components are called by their names; the outer pipe is `outer`.
+/// An event in a chain. `seat` is the name of a component, or `outer` for the outer pipe.
 #[derive(Debug)]
 pub enum TapEvent<'a> {
     /// A component was started.
     Started { seat: &'a str },
-    /// A component has ended, or never was started; one readable line says how.
+    /// A component has exited or could not be started. `how` describes it in one line.
     Ended { seat: &'a str, how: &'a str },
-    /// A message has come from a seat, free of any envelope.
+    /// A message has arrived from a seat. Its envelope is removed.
     Arrived { seat: &'a str, toward: Side, dialect: LinkProtocol, message: &'a Message },
-    /// A message goes to a seat.
+    /// A message is delivered to a seat.
     Delivered { seat: &'a str, toward: Side, dialect: LinkProtocol, message: &'a Message },
 }
 
-/// Is called for everything that happens, in order. It must not wait: the chain waits for it.
+/// A function that is called for every event, in order. It must not block, because the chain waits for it.
 #[derive(Clone)]
 pub struct Tap(Arc<dyn Fn(&TapEvent<'_>) + Send + Sync>);
 
 impl Tap {
-    pub fn new(see: impl Fn(&TapEvent<'_>) + Send + Sync + 'static) -> Tap {
-        Tap(Arc::new(see))
+    /// A tap that calls this function.
+    pub fn new(on_event: impl Fn(&TapEvent<'_>) + Send + Sync + 'static) -> Tap {
+        Tap(Arc::new(on_event))
     }
 
     pub(crate) fn emit(&self, event: &TapEvent<'_>) {

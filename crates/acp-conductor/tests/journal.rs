@@ -149,7 +149,7 @@ fn a_journal_is_private_and_overwrites_only_a_journal() {
     assert_refused(&link, "symbolic link");
     let notes = directory.join("notes");
     std::fs::write(&notes, "my notes").expect("a file");
-    assert_refused(&notes, "it holds something else than a journal");
+    assert_refused(&notes, "the file exists and is not a journal");
     assert_eq!(read_to_string(&notes).expect("a file"), "my notes");
     assert_refused(&directory, "");
     assert_refused(Path::new("/dev/null"), "not a regular file");
@@ -162,7 +162,7 @@ fn two_conductors_cannot_write_the_same_journal() {
     let setup = TestChain::builder(CONDUCTOR).option(&["--journal", &path.to_string_lossy()]);
     let mut chain = setup.run_named(&["agent"]);
     let mut components = chain.initialize(&["agent"]);
-    assert_refused(&path, "another conductor writes to it");
+    assert_refused(&path, "another conductor is writing to it");
     components[0].send(&notification("next", ""));
     assert_eq!(chain.editor.line(), notification("next", ""));
     end(chain);

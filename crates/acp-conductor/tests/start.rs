@@ -61,7 +61,7 @@ fn failures(place: &Path) -> Vec<Failure> {
     let mut failures = vec![
         fails(named(json!("no-such-command")), "could not be started: command not found", ""),
         fails(named(json!(plain)), "the command is not executable", ""),
-        fails(nowhere, "its directory does not exist", ""),
+        fails(nowhere, "its working directory does not exist", ""),
         fails(program("exits", "echo no key found >&2; exit 3"), "with status 3", "no key found"),
         fails(program("leaves", "exit 0"), "exited with status 0", ""),
         fails(program("killed", "echo ouch >&2; kill -9 $$"), "by signal 9 (SIGKILL)", "ouch"),

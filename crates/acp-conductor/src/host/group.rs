@@ -1,4 +1,4 @@
-//! A process and all its children.
+//! A component process together with its children.
 
 #[cfg(unix)]
 pub use unix::Group;
@@ -21,7 +21,7 @@ mod unix {
     use crate::host::process::ProcessCleanup;
     use crate::host::reaper::{self, GroupRecord};
 
-    /// The entry of a process group on the list of the guard process.
+    /// The entry of a process group on the list of the reaper.
     #[derive(Debug, Clone, Copy)]
     pub struct ReaperEntry {
         pipe: Option<i32>,
@@ -40,30 +40,30 @@ mod unix {
             }
         }
 
-        /// Takes it off the list.
+        /// Removes the entry from the list.
         pub fn remove(self) {
             self.send(0, 0);
         }
     }
 
-    /// A start that may fail, also after the process has begun to run.
+    /// A start in progress. It may fail even after the process has started to run.
     #[derive(Debug)]
     pub struct PendingStart {
         entry: ReaperEntry,
-        /// The process writes its number here before it becomes the component.
+        /// The forked child writes its process id here before it executes the program.
         pid_reader: PipeReader,
     }
 
     impl PendingStart {
-        /// The start has failed. If the process runs all the same, it is killed with its group. Only then
-        /// is the entry struck: until then the guard process is to know of it.
+        /// Cleans up after a failed start. If the process is running, kills it and its group. Then removes the
+        /// entry from the list of the reaper.
         pub fn abandon(mut self) {
             let mut pid = [0; 4];
             let read = self.pid_reader.read_exact(&mut pid);
             let pid = read.ok().and_then(|()| Pid::from_raw(i32::from_ne_bytes(pid)));
             if let Some(pid) = pid {
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-                // An error says that it is no child of ours any more: it could not be executed, and was reaped.
+                // An error means that the child could not execute the program and was already reaped.
                 if waitid(WaitId::Pid(pid), options).is_ok() {
                     let _ = kill_process_group(pid, Signal::KILL);
                     let _ = waitpid(Some(pid), WaitOptions::empty());
@@ -73,16 +73,18 @@ mod unix {
         }
     }
 
+    /// The process group of a component.
     #[derive(Debug, Clone)]
     pub struct Group {
-        /// Gone once the group has ended: from then on the system may reuse the number. Locked while a
-        /// signal is sent, so that the group cannot end meanwhile.
+        /// The process id of the leader. `None` once the group has ended, because the system may then reuse
+        /// the id. Locked while a signal is sent, so that the group cannot end at that moment.
         leader: Arc<Mutex<Option<Pid>>>,
         entry: ReaperEntry,
     }
 
     impl Group {
-        /// Prepares a command to become a group. If it cannot be started, the pending must be abandoned.
+        /// Configures a command to start in a new process group. If the start fails, call
+        /// [`PendingStart::abandon`].
         pub fn prepare(command: &mut Command, cleanup: ProcessCleanup) -> io::Result<PendingStart> {
             command.process_group(0);
             let (pid_reader, mut pid_writer) = io::pipe()?;
@@ -94,12 +96,11 @@ mod unix {
                 let pid = rustix::process::getpid().as_raw_nonzero().get();
                 pid_writer.write_all(&pid.to_ne_bytes())?;
                 if entry.pipe.is_some() {
-                    // Without the guard process, the parent-death signal is all there is. That it was
-                    // killed must not kill a component that is started later.
-                    // SAFETY: no handler is installed, and nothing else runs in this process.
+                    // If the reaper was killed, writing to its pipe must not kill this component.
+                    // SAFETY: no handler is installed, and the forked child has a single thread.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
                     entry.send(pid, reaper::own_start_time());
-                    // SAFETY: as above; it is what a fresh program expects.
+                    // SAFETY: as above. New programs expect the default.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
                 }
                 #[cfg(target_os = "linux")]
@@ -111,34 +112,36 @@ mod unix {
                 }
                 Ok(())
             };
-            // SAFETY: between fork and exec only system calls are made, nothing is allocated.
+            // SAFETY: between fork and exec there are only system calls and no allocation.
             unsafe { command.pre_exec(prepare) };
             Ok(PendingStart { entry, pid_reader })
         }
 
-        /// The group of a child that runs.
+        /// The group of a started child.
         pub fn for_child(child: &Child, pending: &PendingStart) -> io::Result<Group> {
             let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
             Ok(Group { leader: Arc::new(Mutex::new(leader)), entry: pending.entry })
         }
 
+        /// Asks the processes of the group to exit.
         pub fn terminate(&self) {
             self.signal(Signal::TERM);
         }
 
+        /// Kills the processes of the group.
         pub fn kill(&self) {
             self.signal(Signal::KILL);
         }
 
         fn signal(&self, signal: Signal) {
             if let Some(leader) = *self.leader.lock().unwrap_or_else(PoisonError::into_inner) {
-                // Fails only when nobody is left in the group, which is what we want.
+                // Fails only if the group is empty.
                 let _ = kill_process_group(leader, signal);
             }
         }
 
-        /// Waits until the leader has ended, and ends the rest of the group. The leader is not reaped
-        /// before: until then its number, which is that of the group, belongs to nobody else.
+        /// Waits until the leader has exited, then kills the rest of the group. Does not reap the leader
+        /// before that, because its process id, which identifies the group, could be reused.
         pub async fn end(&self, child: &mut Child) {
             match signal(SignalKind::child()) {
                 Ok(mut children) => {
@@ -151,12 +154,12 @@ mod unix {
             self.entry.remove();
         }
 
-        /// Whether the leader has ended. It is not reaped.
+        /// Whether the leader has exited. Does not reap it.
         fn leader_has_ended(&self) -> bool {
             let leader = *self.leader.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(leader) = leader else { return true };
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            // An error says that there is no such child, so there is nothing to wait for.
+            // An error means that there is no such child.
             !matches!(waitid(WaitId::Pid(leader), options), Ok(None) | Err(rustix::io::Errno::INTR))
         }
     }
@@ -172,9 +175,9 @@ mod unix {
             (command, pending)
         }
 
-        /// As when the runtime fails to watch the process that it has started.
+        /// For example, the runtime could not register a process that it has started.
         #[test]
-        fn a_process_that_runs_though_its_start_failed_is_killed() {
+        fn a_process_that_runs_although_its_start_failed_is_killed() {
             let (mut command, pending) = command("sleep");
             let child = command.as_std_mut().spawn().expect("a program of every system");
             let pid = Pid::from_raw(child.id().cast_signed()).expect("a process");
@@ -185,7 +188,7 @@ mod unix {
         }
 
         #[test]
-        fn nothing_is_killed_for_a_program_that_could_not_be_executed() {
+        fn nothing_is_killed_if_the_program_could_not_be_executed() {
             let (mut command, pending) = command("/is/not/there");
             assert!(command.as_std_mut().spawn().is_err());
             pending.abandon();
@@ -193,8 +196,8 @@ mod unix {
     }
 }
 
-/// On Windows: a job object, which ends with its last handle. Only we have one, so a component and its
-/// children end with us, however we end.
+/// On Windows: a job object. The system kills its processes when the last handle is closed. Only the conductor
+/// has a handle, so a component and its children never outlive it.
 #[cfg(windows)]
 mod windows {
     use std::io;
@@ -205,28 +208,30 @@ mod windows {
     use crate::host::job::{Job, START_SUSPENDED, resume};
     use crate::host::process::ProcessCleanup;
 
-    /// A start that may fail. A process that runs all the same is killed when its handle is dropped.
+    /// A start in progress. If it fails, dropping the handle of the process kills it.
     #[derive(Debug)]
     pub struct PendingStart;
 
     impl PendingStart {
+        /// Does nothing.
         pub fn abandon(self) {}
     }
 
+    /// The job object of a component.
     #[derive(Debug, Clone)]
     pub struct Group(Arc<Job>);
 
     impl Group {
-        /// Prepares a command to become a group: it does not run before it is in its job, so that all
-        /// its children are in it, too.
+        /// Configures a command to start suspended, so that it is in its job before it can start children.
         pub fn prepare(command: &mut Command, _ties: ProcessCleanup) -> io::Result<PendingStart> {
             command.creation_flags(START_SUSPENDED).kill_on_drop(true);
             Ok(PendingStart)
         }
 
+        /// Adds a started child to a new job and resumes it.
         pub fn for_child(child: &Child, _attempt: &PendingStart) -> io::Result<Group> {
             let (Some(handle), Some(id)) = (child.raw_handle(), child.id()) else {
-                return Err(io::Error::other("it has ended before it began"));
+                return Err(io::Error::other("the process exited immediately"));
             };
             let job = Job::new()?;
             job.add(handle)?;
@@ -234,15 +239,17 @@ mod windows {
             Ok(Group(Arc::new(job)))
         }
 
-        /// Waits until the process has ended, and ends the rest of the group.
+        /// Waits until the process has exited, then kills its children.
         pub async fn end(&self, child: &mut Child) {
             let _ = child.wait().await;
             self.kill();
         }
 
-        /// A process without a window cannot be asked to end. The end of its standard input has to do.
+        /// Does nothing: Windows cannot ask a process without a window to exit. Closing its standard input must
+        /// suffice.
         pub fn terminate(&self) {}
 
+        /// Kills the processes of the job.
         pub fn kill(&self) {
             self.0.end();
         }

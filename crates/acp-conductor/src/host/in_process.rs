@@ -1,5 +1,4 @@
-//! A component in a thread of this process, behind a pipe like any other: the conductor cannot tell
-//! it from a program.
+//! A component in a thread of this process. It is connected by pipes, like a separate process.
 
 use std::fmt;
 use std::future::Future;
@@ -13,20 +12,20 @@ use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use crate::host::process::{Ended, StderrTail};
+use crate::host::process::{ComponentExit, StderrTail};
 
-/// How much a pipe holds.
+/// The capacity of a pipe.
 const PIPE_SIZE: usize = 512 * 1024;
 
 type RunFuture = Pin<Box<dyn Future<Output = io::Result<()>>>>;
 
-/// How to run a component here. It may be run more than once.
+/// Runs a component in a thread of this process. It can be started several times.
 #[derive(Clone)]
 pub struct InProcess {
     run: Arc<dyn Fn(DuplexStream, DuplexStream) -> RunFuture + Send + Sync>,
 }
 
-/// One that runs. Dropping it ends it.
+/// A running in-process component. Dropping it stops the component.
 #[derive(Debug)]
 pub struct ComponentThread {
     stderr: StderrTail,
@@ -34,7 +33,8 @@ pub struct ComponentThread {
 }
 
 impl InProcess {
-    /// `run` is called in a thread of its own, with what the conductor says and a place for answers.
+    /// A component that runs this function in a separate thread. Its streams are the input and the output of
+    /// the component.
     pub fn new<F, R>(run: F) -> InProcess
     where
         F: Fn(DuplexStream, DuplexStream) -> R + Send + Sync + 'static,
@@ -43,7 +43,7 @@ impl InProcess {
         InProcess { run: Arc::new(move |reader, writer| Box::pin(run(reader, writer))) }
     }
 
-    /// A proxy, or an agent, of the SDK: `make` gives a fresh one each time it is started.
+    /// A proxy or agent that uses the SDK. `make` creates a new one for each start.
     pub fn of<C: Into<acp_proxy::Component>>(
         make: impl Fn() -> C + Send + Sync + 'static,
     ) -> InProcess {
@@ -56,7 +56,7 @@ impl InProcess {
         &self,
         name: &str,
         (seat, life): (Seat, u32),
-        ended: UnboundedSender<Ended>,
+        exits: UnboundedSender<ComponentExit>,
     ) -> io::Result<(ComponentThread, DuplexStream, DuplexStream)> {
         let (to, reader) = tokio::io::duplex(PIPE_SIZE);
         let (writer, from) = tokio::io::duplex(PIPE_SIZE);
@@ -78,16 +78,17 @@ impl InProcess {
                 Ok(Err(error)) => ExitCause::Ended(error.to_string()),
                 Err(panic) => ExitCause::Ended(format!("it panicked: {}", panic_message(&*panic))),
             };
-            // What it has started must not keep its thread.
+            // Background work of the component must not keep its thread alive.
             runtime.shutdown_background();
-            // Nobody listens any more when the chain is over.
-            let _ = ended.send(Ended { seat, life, how });
+            // Fails if the chain has ended.
+            let _ = exits.send(ComponentExit { seat, life, how });
         })?;
         Ok((ComponentThread { stderr, _stop: stop }, from, to))
     }
 }
 
 impl ComponentThread {
+    /// Always empty: the component shares the stderr of the conductor.
     pub fn stderr(&self) -> &StderrTail {
         &self.stderr
     }
@@ -104,7 +105,7 @@ impl fmt::Debug for InProcess {
     }
 }
 
-/// Two are the same if they were made as one.
+/// Values are equal if they are clones of the same value.
 impl PartialEq for InProcess {
     fn eq(&self, other: &InProcess) -> bool {
         Arc::ptr_eq(&self.run, &other.run)

@@ -1,34 +1,35 @@
-//! What a component has started that has left its process group, and outlives it.
+//! Kills processes that a component has started and that have outlived it.
 //!
-//! Agents often start programs in groups, or sessions, of their own; when the agent is killed these go
-//! on, with nobody at the other end of their pipes, and keep ports and files. Their parents are gone, so
-//! the process tree does not tell whose they were. But a process inherits its environment: each life of
-//! each component is started with a tag there. When the life is over, whoever is_tagged its tag is ended,
-//! unless it has let go of its standard streams, as daemons and desktop programs do: these, and what they
-//! have started themselves, are meant to stay.
+//! Agents often start programs in separate process groups or sessions. When the agent is killed, these
+//! programs continue to run and occupy ports and files, although the other ends of their pipes are closed.
+//! Their parents are gone, so the process tree does not show which component started them. But a process
+//! inherits its environment: each component is started with a tag in an environment variable. After the
+//! component has exited, the conductor kills all processes with its tag. A process without pipes as standard
+//! streams is exempt, together with its children, because daemons and desktop programs are meant to stay.
 //!
-//! Linux only; elsewhere the process group is all there is.
+//! Linux only. On other systems the conductor only kills the process group.
 
 use std::fmt;
 
-/// The variable that is_tagged the tags: one for each conductor around a process, the innermost last.
+/// The environment variable with the tags: one for each conductor around a process, the innermost last.
 const VARIABLE: &str = "CONDUCTOR_LIFE";
 
-/// A conductor's own tag. Unlike that of any other, on this machine and in its past.
+/// The random tag of a conductor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ProcessTag(u64);
 
 impl ProcessTag {
+    /// A new tag.
     pub fn random() -> ProcessTag {
         let mut bytes = [0; 8];
-        // Without randomness the process id must do.
+        // The process id is the fallback without a random source.
         match getrandom::fill(&mut bytes) {
             Ok(()) => ProcessTag(u64::from_ne_bytes(bytes)),
             Err(_) => ProcessTag(std::process::id().into()),
         }
     }
 
-    /// That of one life of one of its components.
+    /// The tag of one start of a component.
     pub fn for_life(self, seat: u16, life: u32) -> String {
         format!("{self}.{seat}.{life};")
     }
@@ -46,16 +47,16 @@ impl fmt::Debug for ProcessTag {
     }
 }
 
-/// The variable for a component with this tag, which has those of the conductors around us, too.
+/// The environment variable for a component with this tag. It also contains the tags of outer conductors.
 pub fn variable(tag: &str) -> (&'static str, String) {
-    let around = std::env::var(VARIABLE).unwrap_or_default();
-    (VARIABLE, format!("{around}{tag}"))
+    let outer = std::env::var(VARIABLE).unwrap_or_default();
+    (VARIABLE, format!("{outer}{tag}"))
 }
 
-/// Ends whoever is_tagged this tag and has not let go of its standard streams.
+/// Kills all processes with this tag that have a pipe or socket as a standard stream.
 #[cfg(target_os = "linux")]
 pub fn kill_all(tag: &str) {
-    // Whoever is found may have started another one just then.
+    // Repeated, because a process may have started another one in the meantime.
     for _ in 0..3 {
         if !linux::kill_once(tag) {
             return;
@@ -64,7 +65,8 @@ pub fn kill_all(tag: &str) {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub fn kill_all(_mark: &str) {}
+/// Does nothing on this system.
+pub fn kill_all(_tag: &str) {}
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -74,15 +76,15 @@ mod linux {
 
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-    /// Somebody who is_tagged the tag.
+    /// A process with the tag.
     struct TaggedProcess {
         pid: u32,
         parent: u32,
-        /// One of its standard streams is a pipe or a socket: somebody was at its other end.
+        /// Whether one of its standard streams is a pipe or socket.
         has_piped_stream: bool,
     }
 
-    /// Says whether there was anybody to end.
+    /// Returns whether any process was killed.
     pub fn kill_once(tag: &str) -> bool {
         let Ok(processes) = fs::read_dir("/proc") else { return false };
         let own = std::process::id();
@@ -94,16 +96,16 @@ mod linux {
         leftovers.filter(|process| kill(process.pid, tag)).count() > 0
     }
 
-    /// Is it the child of a daemon that is meant to stay?
+    /// Whether the process is a descendant of a daemon.
     fn is_child_of_daemon(process: &TaggedProcess, tagged: &[TaggedProcess]) -> bool {
         let mut parent = process.parent;
-        // Numbers may be given anew meanwhile, so the way up could be a circle.
+        // Bounded, because reused process ids could form a cycle.
         for _ in 0..tagged.len() {
-            let Some(above) = tagged.iter().find(|it| it.pid == parent) else { return false };
-            if !above.has_piped_stream {
+            let Some(ancestor) = tagged.iter().find(|it| it.pid == parent) else { return false };
+            if !ancestor.has_piped_stream {
                 return true;
             }
-            parent = above.parent;
+            parent = ancestor.parent;
         }
         false
     }
@@ -112,7 +114,7 @@ mod linux {
         let directory = directory(pid);
         is_tagged(&directory, tag).then_some(())?;
         let stat = fs::read_to_string(directory.join("stat")).ok()?;
-        // The name before it may have spaces and brackets of its own.
+        // The field before it is a name, which may contain spaces and brackets.
         let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
         Some(TaggedProcess { pid, parent, has_piped_stream: has_piped_stream(&directory) })
     }
@@ -123,12 +125,13 @@ mod linux {
 
     fn kill(number: u32, tag: &str) -> bool {
         let Some(pid) = Pid::from_raw(number.cast_signed()) else { return false };
-        // From here on the pid cannot become somebody else's; so it is looked at again.
+        // The handle refers to this process even if the id is reused. So the tag is checked again.
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
         is_tagged(&directory(number), tag) && pidfd_send_signal(&handle, Signal::KILL).is_ok()
     }
 
-    /// Others' environments cannot be read, and those of processes that have ended are empty.
+    /// Whether the environment of a process contains the tag. The environment of another user's process cannot
+    /// be read, and that of a process that has exited is empty.
     fn is_tagged(directory: &Path, tag: &str) -> bool {
         let Ok(environment) = fs::read(directory.join("environ")) else { return false };
         let name = format!("{}=", super::VARIABLE);

@@ -1,33 +1,33 @@
-//! Pipes that hold more than usual.
+//! Pipes with a larger buffer.
 //!
-//! Long messages need fewer turns through a wide pipe. But a user may have only so many pages in pipes
-//! (64 MiB on Linux, unless it is set otherwise). Beyond that every new pipe of any program of this user
-//! holds a page or two, and programs become slow. So one conductor widens pipes only within a small part
-//! of that quota; the others stay as they are.
+//! Long messages need fewer reads and writes with a larger pipe buffer. But Linux limits the total size of all
+//! pipes of a user (64 MiB by default). Beyond the limit every new pipe of any program of this user has only
+//! one or two pages, which is slow. So a conductor uses only a small part of the limit.
 
-/// How much a wide pipe holds.
+/// The size of an enlarged pipe.
 #[cfg(target_os = "linux")]
 const WIDE_PIPE: usize = 512 * 1024;
 
-/// The part of the user's quota that one conductor may use: a sixteenth, 4 MiB as a rule.
+/// A conductor uses one sixteenth of the user's limit, by default 4 MiB.
 #[cfg(target_os = "linux")]
 const QUOTA_FRACTION: usize = 16;
 
-/// The share of a wide pipe in what may be used. Dropping it gives the share back.
+/// The part of the limit that an enlarged pipe uses. Dropping it releases the part.
 #[derive(Debug)]
 pub struct QuotaShare(#[cfg(target_os = "linux")] usize);
 
-/// Widens a pipe, if there is quota left for it. Linux only.
+/// Enlarges a pipe if the limit allows it. Linux only.
 #[cfg(target_os = "linux")]
 pub fn widen(pipe: &impl std::os::fd::AsFd) -> Option<QuotaShare> {
     use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
-    // What is no pipe cannot be asked, and a pipe may be wide already.
+    // Fails if this is not a pipe. A pipe may already be large enough.
     let size = fcntl_getpipe_size(pipe).ok().filter(|size| *size < WIDE_PIPE)?;
     let share = QuotaShare::take(WIDE_PIPE - size)?;
     fcntl_setpipe_size(pipe, WIDE_PIPE).ok().map(|_| share)
 }
 
 #[cfg(not(target_os = "linux"))]
+/// Does nothing on this system.
 pub fn widen<T>(_pipe: &T) -> Option<QuotaShare> {
     None
 }
@@ -39,7 +39,7 @@ mod linux {
 
     use super::{QUOTA_FRACTION, QuotaShare};
 
-    /// Some systems have larger ones.
+    /// Some systems have larger pages.
     const SMALLEST_PAGE: usize = 4096;
 
     static USED: AtomicUsize = AtomicUsize::new(0);
@@ -58,13 +58,13 @@ mod linux {
         }
     }
 
-    /// How much all wide pipes of this program may hold beyond the usual.
+    /// The total size that this process may add to its pipes.
     fn quota() -> usize {
         static MOST: OnceLock<usize> = OnceLock::new();
         *MOST.get_or_init(|| {
             let pages = std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft");
             let pages: Option<usize> = pages.ok().and_then(|it| it.trim().parse().ok());
-            // 0 stands for no limit; what cannot be read is taken for the usual.
+            // 0 means no limit. The default is used in this case and if the file cannot be read.
             let pages = pages.filter(|pages| *pages > 0).unwrap_or(16_384);
             pages.saturating_mul(SMALLEST_PAGE) / QUOTA_FRACTION
         })

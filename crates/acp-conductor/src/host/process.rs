@@ -1,4 +1,4 @@
-//! A component as a process: how it starts, what it says on the side, how it ends.
+//! A component as a separate process: its start, its stderr and its exit.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,37 +18,41 @@ use crate::host::group::Group;
 use crate::host::leftovers::{self, ProcessTag};
 use crate::host::pipes::{self, QuotaShare};
 
-/// How many lines of a component's stderr are kept for error messages.
+/// The number of stderr lines that are kept for error messages.
 const KEPT_LINES: usize = 20;
-/// A longer line is cut in error messages: they are for people.
+/// The maximum length of a kept line. Longer lines are truncated.
 const LONGEST_KEPT_LINE: usize = 2000;
-/// A line without an end is passed on in pieces of about this length.
+/// A line without a newline is passed on in pieces of about this length.
 const LONGEST_PIECE: usize = 64 * 1024;
-/// How long the last stderr_tail may take to arrive once the process has ended. Only a grandchild that
-/// left the group and holds the pipe open makes us wait this long.
+/// How long to wait for the end of stderr after the process has exited. The timeout is reached only if a
+/// grandchild has left the process group and keeps the pipe open.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The end of a component's process.
+/// The exit of a component.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ComponentExit {
+    /// The seat of the component.
     pub seat: Seat,
-    /// Which of those who sat there, counted from the first.
+    /// How many components the seat has had before this one.
     pub life: u32,
+    /// How the component exited.
     pub how: ExitCause,
 }
 
-/// What binds a process to ours.
+/// How component processes are cleaned up if the conductor exits or is killed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessCleanup {
-    /// The reaper's pipe (see `reaper`).
+    /// The descriptor of the pipe to the reaper (see `reaper`).
     pub reaper: Option<i32>,
-    /// Die with the thread that started us. For a program whose starting thread is its main thread.
+    /// Linux: the system kills a component when the thread that started it ends. Set this only if the main
+    /// thread starts the components.
     pub die_with_thread: bool,
-    /// By which those are known who have left their group (see `leftovers`).
+    /// Marks the processes of this conductor, to find those that have left their process group (see
+    /// `leftovers`).
     pub tag: Option<ProcessTag>,
 }
 
-/// A started component. Dropping it kills whatever is left of it.
+/// A running component process. Dropping it kills the process and its children.
 #[derive(Debug)]
 pub struct Process {
     pid: Option<u32>,
@@ -57,45 +61,50 @@ pub struct Process {
     _pipes: [Option<QuotaShare>; 2],
 }
 
-/// The end of what a component said on the side: stderr, and noise on stdout.
+/// The last lines that a component wrote on stderr. Shared between the task that reads stderr and the main
+/// loop.
 #[derive(Debug, Clone, Default)]
 pub struct StderrTail(Arc<StderrLines>);
 
 #[derive(Debug, Default)]
 struct StderrLines {
     lines: Mutex<VecDeque<String>>,
-    /// There are lines. Asked in every round of the loop, so it takes no lock.
+    /// Whether there are lines. The main loop checks this in every round, so it does not take the lock.
     any: AtomicBool,
 }
 
 impl StderrTail {
+    /// Adds a line, and drops the oldest if there are too many.
     pub fn push(&self, line: String) {
-        let mut stderr_tail = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if stderr_tail.len() == KEPT_LINES {
-            stderr_tail.pop_front();
+        let mut lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == KEPT_LINES {
+            lines.pop_front();
         }
-        stderr_tail.push_back(line);
+        lines.push_back(line);
         self.0.any.store(true, Ordering::Release);
     }
 
-    /// What was said since the last time.
+    /// Removes and returns the lines.
     pub fn take(&self) -> Vec<String> {
         if !self.0.any.load(Ordering::Acquire) {
             return Vec::new();
         }
-        let mut stderr_tail = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.any.store(false, Ordering::Release);
-        stderr_tail.drain(..).collect()
+        lines.drain(..).collect()
     }
 }
 
 impl Process {
-    /// Starts a component. Its end is sent to `ended`; the lines of its stderr go to `on_stderr`.
+    /// Starts a component. Its exit is sent to `exits`, and each line of its stderr to `on_stderr`.
+    ///
+    /// # Errors
+    /// The program could not be started.
     pub fn start(
         spec: &Spec,
         (seat, life): (Seat, u32),
         cleanup: ProcessCleanup,
-        ended: UnboundedSender<Ended>,
+        exits: UnboundedSender<ComponentExit>,
         on_stderr: impl Fn(&str) + Send + 'static,
     ) -> io::Result<(Process, ChildStdout, ChildStdin)> {
         let mut command = Command::new(&spec.program);
@@ -128,26 +137,28 @@ impl Process {
         let (stop, stop_reading) = oneshot::channel();
         let reading =
             tokio::spawn(read_stderr(stderr, stop_reading, stderr_tail.clone(), on_stderr));
-        // Nobody listens any more when the chain is stop.
-        let report = move |how| drop(ended.send(Ended { seat, life, how }));
+        // Fails if the chain has ended.
+        let report = move |how| drop(exits.send(ComponentExit { seat, life, how }));
         tokio::spawn(wait(child, group.clone(), tag, (reading, stop), report));
         Ok((Process { pid, group, stderr_tail, _pipes: pipes }, stdout, stdin))
     }
 
+    /// The last lines on its stderr.
     pub fn stderr(&self) -> &StderrTail {
         &self.stderr_tail
     }
 
+    /// The process id.
     pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
-    /// Asks the component and all its children to end.
+    /// Asks the component and its children to exit.
     pub fn terminate(&self) {
         self.group.terminate();
     }
 
-    /// Ends the component and all its children.
+    /// Kills the component and its children.
     pub fn kill(&self) {
         self.group.kill();
     }
@@ -166,7 +177,7 @@ async fn wait(
     (reading, stop): (tokio::task::JoinHandle<()>, oneshot::Sender<()>),
     report: impl FnOnce(ExitCause),
 ) {
-    // Its children die with it, and so the pipes they hold are closed.
+    // Also kills the children, so that the pipes are closed.
     group.end(&mut child).await;
     let how = match child.wait().await {
         Ok(status) => how(status),
@@ -180,8 +191,8 @@ async fn wait(
     report(how);
 }
 
-/// Listens until the pipe is closed, or, when that takes too long, until nothing more is in it: a daemon
-/// that a component leaves behind may live for ever, and each would cost us a descriptor.
+/// Reads stderr until the pipe is closed. After `stop` it only reads what is left in the pipe: a daemon that a
+/// component leaves behind may keep the pipe open forever.
 async fn read_stderr(
     stderr: impl AsyncRead + Unpin,
     mut stop: oneshot::Receiver<()>,
@@ -196,7 +207,6 @@ async fn read_stderr(
             filled = reader.fill_buf() => filled,
             _ = &mut stop => Ok(&[][..]),
         };
-        // A line without an end is passed on in pieces.
         let (taken, ends) = match filled {
             Ok([]) | Err(_) => (0, true),
             Ok(bytes) => match memchr::memchr(b'\n', bytes) {
@@ -224,7 +234,7 @@ async fn read_stderr(
     }
 }
 
-/// At most so much of a line as a person would read.
+/// Truncates a line for error messages.
 pub fn truncated(text: &str) -> &str {
     &text[..text.floor_char_boundary(LONGEST_KEPT_LINE)]
 }

@@ -1,15 +1,13 @@
-//! The last resort against orphans: a tiny process that outlives us by an instant.
+//! The reaper: a small forked process that kills the components if the conductor is killed.
 //!
-//! A component dies with its process group, and we end the groups when we end. When we are killed
-//! outright we can end nothing. Linux then kills our direct children (a parent-death signal), but
-//! not *their* children. The guard process holds the reading end of a pipe whose writing end is ours
-//! alone: when the pipe closes, whatever was the reason, it kills the groups that are still on its
-//! list, and leftovers of theirs.
+//! The conductor stops the process groups of its components when it exits, but not if it is killed with
+//! SIGKILL. In that case Linux kills its direct children (by a parent-death signal), but not the children of
+//! these. The reaper reads from a pipe whose writing end only the conductor has. When the pipe closes, for
+//! whatever reason, the reaper kills the process groups that are still on its list, and their leftovers.
 //!
-//! A number on the list must never belong to a process that is not ours. So a start that fails takes
-//! its entry off the list, a group leaves the list before its leader is reaped (until then the system
-//! cannot reuse the number), and before the guard process kills a group it compares the time at which
-//! the leader was started.
+//! Process ids are reused, and the reaper must never kill an unrelated process. So a failed start removes its
+//! entry from the list, a group is removed before its leader is reaped (until then the id cannot be reused),
+//! and the reaper compares the start time of the leader before it kills a group.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,32 +19,34 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 
 use crate::host::leftovers::{self, ProcessTag};
 
-/// How long the guard process may take to end before it is told to continue: somebody may have
-/// stopped it (SIGSTOP).
+/// How long to wait for the reaper to exit before sending SIGCONT, in case it was stopped.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long it may then take before it is killed.
+/// How long to wait after that before killing it.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The running guard process. Dropping it ends it (and whatever is left on its list).
+/// The running reaper. Dropping it ends the reaper, which kills the process groups on its list.
 #[derive(Debug)]
 pub struct Reaper {
     pipe: Option<OwnedFd>,
-    /// A pipe whose writing end only the guard process has: it closes when that process ends.
+    /// A pipe whose writing end only the reaper has. It closes when the reaper exits.
     running: OwnedFd,
     pid: libc::pid_t,
 }
 
 impl Reaper {
-    /// Forks the guard process.
+    /// Forks the reaper.
+    ///
+    /// # Errors
+    /// The system cannot create a pipe or a process.
     ///
     /// # Safety
-    /// The program must have one thread: the guard process goes on in a copy of it.
+    /// The program must have a single thread, because the reaper continues in a forked copy of it.
     pub unsafe fn start(tag: ProcessTag) -> io::Result<Reaper> {
         let (reading, writing) = io::pipe()?;
         let (running, held) = io::pipe()?;
-        // A guard process that does not read must not hold up the start of a component.
+        // A reaper that does not read must not delay the start of a component.
         rustix::io::ioctl_fionbio(&writing, true)?;
-        // SAFETY: there is one thread, so the copy can go on like any program.
+        // SAFETY: there is a single thread, so the copy can continue to run.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -54,20 +54,20 @@ impl Reaper {
                 drop(running);
                 run(reading.as_fd(), tag);
                 drop(held);
-                // SAFETY: ends the copy without running what the original registered for its end.
+                // SAFETY: exits without running the exit handlers of the conductor.
                 unsafe { libc::_exit(0) }
             }
             pid => Ok(Reaper { pipe: Some(writing.into()), running: running.into(), pid }),
         }
     }
 
-    /// Where [`GroupRecord`]s are written to: by a component before it becomes the component, so that
-    /// there is no moment in which it runs without being on the list, and by us.
+    /// The pipe for [`GroupRecord`]s. A forked child writes its record before it executes the program of the
+    /// component, so a component never runs without being on the list.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.pipe.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Whether the guard process has ended, or ends within this time.
+    /// Whether the reaper exits within this time.
     fn exits_within(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
@@ -86,7 +86,7 @@ impl Drop for Reaper {
     fn drop(&mut self) {
         self.pipe = None;
         let Some(pid) = Pid::from_raw(self.pid) else { return };
-        // As long as the guard process holds its pipe open it exists, so the number is its own.
+        // While the reaper keeps its pipe open it exists, so its process id was not reused.
         if !self.exits_within(EXIT_TIMEOUT) {
             let _ = kill_process(pid, Signal::CONT);
             if !self.exits_within(KILL_TIMEOUT) {
@@ -97,30 +97,30 @@ impl Drop for Reaper {
     }
 }
 
-/// An entry for the list of the guard process, or the end of one.
+/// Adds a process group to the reaper's list, or removes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupRecord {
-    /// By which the entry is known. Each start of a component has another one.
+    /// Identifies the entry. Each start of a component has a different token.
     pub token: u32,
-    /// The leader of the process group; 0 takes the entry off the list.
+    /// The process id of the group leader; 0 removes the entry.
     pub leader: i32,
-    /// When the leader was started, in the system's own unit; 0 if that is not known.
+    /// The start time of the leader in clock ticks; 0 if unknown.
     pub started: u64,
 }
 
 impl GroupRecord {
     const SIZE: usize = 16;
 
-    /// Writes it to the pipe of the guard process. Allocates nothing: a forked child calls it, too.
-    /// A guard process that is gone, or reads nothing, is no reason to fail.
+    /// Writes the record to the pipe of the reaper. Ignores errors: the reaper may have been killed.
+    /// Allocates no memory, because a forked child calls it.
     pub fn send(self, pipe: RawFd) {
         let mut bytes = [0; GroupRecord::SIZE];
         bytes[..4].copy_from_slice(&self.token.to_ne_bytes());
         bytes[4..8].copy_from_slice(&self.leader.to_ne_bytes());
         bytes[8..].copy_from_slice(&self.started.to_ne_bytes());
-        // SAFETY: the pipe is open as long as the chain runs.
+        // SAFETY: the pipe stays open while the chain runs.
         let pipe = unsafe { BorrowedFd::borrow_raw(pipe) };
-        // So short a write is never split.
+        // A write of this size is atomic.
         let _ = rustix::io::write(pipe, &bytes);
     }
 
@@ -144,12 +144,12 @@ impl GroupRecord {
     }
 }
 
-/// The process groups to kill, by token.
+/// The process groups to kill, with their leader and its start time, by token.
 #[derive(Debug, Default)]
 struct GroupList(BTreeMap<u32, (i32, u64)>);
 
 impl GroupList {
-    /// Reads records until the pipe is closed (or, if reading must not wait, until it is empty).
+    /// Reads records until the pipe is closed, or until a non-blocking pipe is empty.
     fn read(&mut self, pipe: BorrowedFd<'_>) {
         while let Some(GroupRecord { token, leader, started }) = GroupRecord::read(pipe) {
             match leader {
@@ -170,18 +170,18 @@ impl GroupList {
     }
 }
 
-/// The life of the guard process: keeps the list, and kills what is on it when the pipe closes.
+/// Runs the reaper: maintains the list until the pipe closes, then kills the groups on it.
 fn run(pipe: BorrowedFd<'_>, tag: ProcessTag) {
-    // Out of our process group and session, so that what ends us does not end the guard.
+    // A new session: signals to the process group of the conductor do not reach the reaper.
     let _ = rustix::process::setsid();
-    // What asks us to end must not end the guard before us, nor what kills by name.
+    // A different name: killing the conductor by name does not kill the reaper.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"chain-reaper");
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGPIPE] {
-        // SAFETY: sets the disposition of a signal in a process of one thread.
+        // SAFETY: the process has a single thread.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    // Whoever reads our output must see its end when we end.
+    // The reader of the conductor's output must see its end when the conductor exits.
     // SAFETY: nothing in this process uses the standard streams.
     unsafe {
         libc::close(0);
@@ -194,7 +194,7 @@ fn run(pipe: BorrowedFd<'_>, tag: ProcessTag) {
     leftovers::kill_all(&tag.to_string());
 }
 
-/// When a process was started, in clock ticks since the system was. Linux only.
+/// The start time of a process in clock ticks since boot. Linux only.
 #[cfg(target_os = "linux")]
 fn start_time_of(pid: i32) -> Option<u64> {
     parse_start_time(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
@@ -205,7 +205,7 @@ fn start_time_of(_pid: i32) -> Option<u64> {
     None
 }
 
-/// When this process was started, or 0. Allocates nothing: a forked child calls it.
+/// The start time of this process, or 0. Allocates no memory, because a forked child calls it.
 pub fn own_start_time() -> u64 {
     #[cfg(target_os = "linux")]
     {
@@ -219,7 +219,7 @@ pub fn own_start_time() -> u64 {
     0
 }
 
-/// The 22nd field of a `stat` file. The second one, a name, may have spaces and brackets of its own.
+/// Parses the 22nd field of a `stat` file. The second field is a name, which may contain spaces and brackets.
 #[cfg(target_os = "linux")]
 fn parse_start_time(stat: &[u8]) -> Option<u64> {
     let rest = &stat[memchr::memrchr(b')', stat)? + 1..];
@@ -234,7 +234,7 @@ mod tests {
     use crate::host::process::{Process, ProcessCleanup};
     use router::Seat;
 
-    /// A pipe as the guard process has it, but for reads that do not wait.
+    /// A pipe like that of the reaper, but non-blocking.
     fn pipe() -> (OwnedFd, OwnedFd) {
         let (reading, writing) = io::pipe().expect("a pipe");
         rustix::io::ioctl_fionbio(&reading, true).expect("a pipe can do that");
@@ -249,16 +249,17 @@ mod tests {
         Process::start(&spec, (Seat(1), 0), cleanup, ended, |_| {}).map(|it| (it.0, has_ended))
     }
 
-    type Ended = tokio::sync::mpsc::UnboundedReceiver<crate::host::process::Ended>;
+    type Ended = tokio::sync::mpsc::UnboundedReceiver<crate::host::process::ComponentExit>;
 
     /// Issue 11, item 15.
     #[tokio::test]
     async fn a_command_that_cannot_be_executed_is_not_on_the_list() {
         use std::os::unix::fs::PermissionsExt;
-        let place = std::env::temp_dir().join(format!("conductor-guard-{}", std::process::id()));
-        std::fs::create_dir_all(&place).expect("a directory");
+        let directory =
+            std::env::temp_dir().join(format!("conductor-reaper-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
         let file = |name: &str, text: &str, mode: u32| {
-            let path = place.join(name);
+            let path = directory.join(name);
             std::fs::write(&path, text).expect("a file");
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("it is ours");
             path.display().to_string()
@@ -267,7 +268,7 @@ mod tests {
             file("missing", "", 0o600).replace("missing", "is not there"),
             file("plain", "#!/bin/sh\n", 0o600),
             file("lost", "#!/is/not/there\n", 0o700),
-            place.display().to_string(),
+            directory.display().to_string(),
         ];
         let (reading, writing) = pipe();
         let mut list = GroupList::default();
@@ -277,7 +278,7 @@ mod tests {
             list.read(reading.as_fd());
             assert!(list.0.is_empty(), "{command}: {list:?}");
         }
-        std::fs::remove_dir_all(place).expect("it is ours");
+        std::fs::remove_dir_all(directory).expect("it is ours");
     }
 
     #[tokio::test]
@@ -300,13 +301,13 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_number_that_belongs_to_another_process_by_now_is_spared() {
+    async fn a_process_that_reuses_a_process_id_is_not_killed() {
         let (_reading, writing) = pipe();
         let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
         let leader = process.pid().expect("it runs").cast_signed();
         let started = start_time_of(leader).expect("it runs");
         GroupList(BTreeMap::from([(1, (leader, started - 1))])).kill();
-        // A signal that was sent to it would have reached it before this one.
+        // A signal from `kill` would have arrived before this one.
         process.terminate();
         let how = ended.recv().await.expect("its end").how;
         assert_eq!(how, router::ExitCause::Signal(libc::SIGTERM));
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_of_a_process_is_read_behind_any_name() {
+    fn the_start_time_is_parsed_after_any_process_name() {
         let stat = b"7 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21";
         #[cfg(target_os = "linux")]
         assert_eq!(parse_start_time(stat), Some(4711));

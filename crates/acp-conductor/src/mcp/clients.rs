@@ -23,22 +23,22 @@ pub struct Clients {
     pub(crate) listeners: Listeners,
     senders: BTreeMap<ClientId, ClientSender>,
     receiver: Receiver<ClientEvent>,
-    accepting: bool,
+    reading: bool,
 }
 
 impl Clients {
     pub fn new(longest_line: usize) -> Clients {
         let (events, receiver) = channel(MAX_EVENTS);
         let listeners = Listeners::new(events, longest_line);
-        Clients { listeners, senders: BTreeMap::new(), receiver, accepting: true }
+        Clients { listeners, senders: BTreeMap::new(), receiver, reading: true }
     }
 
     /// Listens to the clients, or does not.
-    pub fn listen(&mut self, listen: bool) {
-        self.accepting = listen;
+    pub fn set_reading(&mut self, reading: bool) {
+        self.reading = reading;
     }
 
-    pub fn hang_up(&mut self, client_id: ClientId) {
+    pub fn disconnect(&mut self, client_id: ClientId) {
         self.senders.remove(&client_id);
     }
 
@@ -53,7 +53,7 @@ impl Shell {
     pub(crate) fn poll_clients(&mut self, cx: &mut Context<'_>) -> bool {
         let mut busy = false;
         for _ in 0..MAX_EVENTS {
-            if !self.clients.accepting {
+            if !self.clients.reading {
                 break;
             }
             let Poll::Ready(Some(event)) = self.clients.receiver.poll_recv(cx) else { break };

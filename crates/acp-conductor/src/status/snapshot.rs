@@ -42,7 +42,7 @@ impl Shell {
                 router::Mode::Proxy => Mode::Proxy,
             },
             cwd: directory.to_string_lossy().into_owned(),
-            uptime_seconds: seconds(self.began.elapsed()),
+            uptime_seconds: seconds(self.started.elapsed()),
             state: self.chain_state(),
             open_requests: router.open_request_count(),
             sessions: stages.live_sessions(),
@@ -109,13 +109,13 @@ impl Shell {
                 Some(SeatState::Down { at, attempts }) => Some(NextStart {
                     attempt: *attempts,
                     in_seconds: seconds(
-                        Duration::from_millis(at.0).saturating_sub(self.began.elapsed()),
+                        Duration::from_millis(at.0).saturating_sub(self.started.elapsed()),
                     ),
                 }),
                 _ => None,
             },
             uptime_seconds: peer.since.filter(|_| io.component.is_some()).map(|since| {
-                seconds(self.began.elapsed().saturating_sub(Duration::from_millis(since.0)))
+                seconds(self.started.elapsed().saturating_sub(Duration::from_millis(since.0)))
             }),
             last_exit: exit.map(|exit| exit.description()),
             exit_words: exit.map(|exit| exit.last_output.clone()).unwrap_or_default(),

@@ -457,7 +457,7 @@ fn the_relay_reports_why_it_cannot_connect() {
     drop(free);
     let (status, stderr) = relay(port, Some("x"));
     assert_eq!(status, Some(1), "{stderr}");
-    assert!(stderr.contains(&format!("no conductor waits on port {port}")), "{stderr}");
+    assert!(stderr.contains(&format!("no conductor is listening on port {port}")), "{stderr}");
     let (status, stderr) = relay(port, None);
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
