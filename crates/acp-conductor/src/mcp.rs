@@ -1,12 +1,12 @@
-//! Where MCP clients reach a running conductor: sockets and HTTP. What they say is given to the
-//! bridge (the `mcp` crate), which knows what to do with it; here is only how they call.
+//! The transports for MCP clients of an agent without MCP over ACP. The messages go to the MCP broker (crate
+//! `mcp`), which is part of the core.
 //!
 //! # Layout
-//! - [`ports`]: the listeners, opened when first needed, and who may call
-//! - [`stdio`]: clients behind `conductor mcp PORT`, and that command itself; `handover`: without a
-//!   detour, on Linux
-//! - [`http`]: clients that speak streamable HTTP
-//! - `shell`: how the shell lets the broker take part
+//! - [`listeners`]: opens listeners on demand and authenticates clients
+//! - [`stdio`]: clients that run `conductor mcp PORT`, and that command; `handover`: passes their descriptors
+//!   to the conductor (Linux)
+//! - [`http`]: clients that use streamable HTTP
+//! - `clients`: connects the transports with the core
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ pub mod http;
 pub mod listeners;
 pub mod stdio;
 
-/// What the transports make of bytes, without a socket: for the fuzzer, which reaches nothing private.
+/// The parsers of the transports, for the fuzzer.
 #[doc(hidden)]
 pub mod framing {
     use acp_wire::message::Scan;
@@ -31,61 +31,62 @@ pub mod framing {
 
     use super::{http, stdio};
 
-    /// The first line of a connection, and what comes along with it.
+    /// Reads the first line of a connection. Also returns the bytes that were read after it.
     pub async fn first_line(from: &mut (impl AsyncRead + Unpin)) -> Option<(Vec<u8>, Vec<u8>)> {
         stdio::first_line(from).await
     }
 
-    /// The first line that says this secret.
-    pub fn introduction(secret: &str) -> Vec<u8> {
-        stdio::introduction(secret)
+    /// The first line of a connection, with this secret.
+    pub fn authentication_line(secret: &str) -> Vec<u8> {
+        stdio::authentication_line(secret)
     }
 
-    /// The secret that a first line says.
+    /// The secret in the first line of a connection.
     pub fn secret_of(line: Bytes) -> Option<String> {
         stdio::secret_of(line)
     }
 
-    /// The answer to a line that was not read.
-    pub fn too_long(scan: &Scan, length: usize, longest: usize) -> Bytes {
-        stdio::too_long(scan, length, longest)
+    /// The error for a line that is too long.
+    pub fn too_long_error(scan: &Scan, length: usize, longest: usize) -> Bytes {
+        stdio::too_long_error(scan, length, longest)
     }
 
-    /// The messages of an HTTP body, each as one line; `None` if it is refused.
-    pub fn lines_of(body: Bytes) -> Option<Vec<Bytes>> {
-        http::lines_of(body)
+    /// The messages in an HTTP body, each as one line. `None` if the body is invalid.
+    pub fn split_body(body: Bytes) -> Option<Vec<Bytes>> {
+        http::split_body(body)
     }
 
-    /// A line as one event of a stream.
+    /// Encodes a line as a server-sent event.
     pub fn event(line: &[u8]) -> Bytes {
         http::event(line)
     }
 }
 
-/// What clients do. The channel that carries this is bounded, so a client that is too fast waits.
+/// An event of an MCP client. The channel of these events is bounded, which slows down fast clients.
 #[derive(Debug)]
 pub enum ClientEvent {
-    /// Somebody with a ticket has called. `sender` says things to it.
+    /// A client has connected and authenticated with a ticket. `sender` sends lines to it.
     Connected { ticket: Ticket, client_id: ClientId, sender: ClientSender },
-    /// One line of JSON-RPC (perhaps; it is not checked).
+    /// A client has sent a line. It is not validated.
     Line { client_id: ClientId, line: Bytes },
-    /// It has left.
+    /// A client has disconnected.
     Disconnected(ClientId),
 }
 
+/// Sends the events of all clients to the shell.
 pub type ClientEventSender = Sender<ClientEvent>;
 
-/// A client that leaves this much unread is given up.
+/// A client with more unread bytes than this is disconnected.
 pub const MAX_UNREAD: usize = 64 * 1024 * 1024;
 
-/// What is to be said to a client: lines without their newline. Dropping it ends the call.
+/// Sends lines, without their newline, to a client. Dropping it disconnects the client.
 #[derive(Debug)]
 pub struct ClientSender {
     lines: UnboundedSender<Bytes>,
     unread: Arc<AtomicUsize>,
 }
 
-/// The other end of a [`ClientSender`]: what the transport writes to the client.
+/// The receiving end of a [`ClientSender`], for the transport that writes to the client.
 #[derive(Debug)]
 pub struct ClientReceiver {
     lines: UnboundedReceiver<Bytes>,
@@ -93,6 +94,7 @@ pub struct ClientReceiver {
 }
 
 impl ClientSender {
+    /// A new channel to a client.
     pub fn new() -> (ClientSender, ClientReceiver) {
         let (sender, receiver) = unbounded_channel();
         let unread = Arc::new(AtomicUsize::new(0));
@@ -102,7 +104,7 @@ impl ClientSender {
         )
     }
 
-    /// Says a line. False if the client does not listen: it has left, or has not read for too long.
+    /// Sends a line. Returns false if the client has disconnected or has too many unread bytes.
     pub fn send(&self, line: Bytes) -> bool {
         let length = line.len();
         let before = self.unread.fetch_add(length, Ordering::Relaxed);
@@ -111,17 +113,17 @@ impl ClientSender {
 }
 
 impl ClientReceiver {
-    /// The next line; `None` when the call is over.
+    /// The next line; `None` if the client is to be disconnected.
     pub async fn next(&mut self) -> Option<Bytes> {
         self.lines.recv().await
     }
 
-    /// The next line if there is one already.
+    /// The next line, if one is available.
     pub fn try_next(&mut self) -> Option<Bytes> {
         self.lines.try_recv().ok()
     }
 
-    /// A line of that length has been written to the client.
+    /// Reports that a line of this length was written to the client.
     pub fn mark_written(&self, length: usize) {
         self.unread.fetch_sub(length, Ordering::Relaxed);
     }

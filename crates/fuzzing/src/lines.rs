@@ -181,7 +181,7 @@ fn check_salvage(scan: &Scan, line: &[u8]) {
 }
 
 fn check_too_long(scan: &Scan, length: usize, longest: usize) {
-    let answer = framing::too_long(scan, length, longest);
+    let answer = framing::too_long_error(scan, length, longest);
     let Ok(Message::Response { id, outcome: Outcome::Error(_), .. }) = Message::parse(&answer)
     else {
         panic!("{answer:?} is not an error");
@@ -221,13 +221,13 @@ fn check_secret(line: &[u8]) {
 }
 
 fn check_introduction(secret: &str) {
-    let line = framing::introduction(secret);
+    let line = framing::authentication_line(secret);
     assert_eq!(line.iter().position(|&byte| byte == b'\n'), Some(line.len() - 1), "one line");
     assert_eq!(framing::secret_of(line.into()).as_deref(), Some(secret));
 }
 
 fn check_body(body: &[u8]) {
-    let lines = framing::lines_of(Bytes::copy_from_slice(body));
+    let lines = framing::split_body(Bytes::copy_from_slice(body));
     for line in lines.iter().flatten() {
         assert!(!line.contains(&b'\n'), "one line: {line:?}");
         assert!(Message::parse(line).is_ok(), "{line:?} is not a message");

@@ -1,4 +1,4 @@
-//! MCP clients: what they say goes to the core, what it has to say to them goes out.
+//! Passes messages between the MCP clients and the core.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll};
@@ -14,10 +14,10 @@ use super::listeners::Listeners;
 use super::{ClientEvent, ClientSender};
 use crate::run::Shell;
 
-/// How many lines of MCP clients may wait to be handled; then the clients do.
+/// The capacity of the event channel. When it is full, the clients wait.
 const MAX_EVENTS: usize = 64;
 
-/// The MCP clients that have called, and where they do.
+/// The connected MCP clients, and the listeners for new ones.
 #[derive(Debug)]
 pub struct Clients {
     pub(crate) listeners: Listeners,
@@ -27,29 +27,31 @@ pub struct Clients {
 }
 
 impl Clients {
-    pub fn new(longest_line: usize) -> Clients {
+    /// No clients, and no open listeners.
+    pub fn new(max_line: usize) -> Clients {
         let (events, receiver) = channel(MAX_EVENTS);
-        let listeners = Listeners::new(events, longest_line);
+        let listeners = Listeners::new(events, max_line);
         Clients { listeners, senders: BTreeMap::new(), receiver, reading: true }
     }
 
-    /// Listens to the clients, or does not.
+    /// Pauses or resumes reading from the clients.
     pub fn set_reading(&mut self, reading: bool) {
         self.reading = reading;
     }
 
+    /// Disconnects a client.
     pub fn disconnect(&mut self, client_id: ClientId) {
         self.senders.remove(&client_id);
     }
 
-    /// How many have called.
+    /// The number of connected clients.
     pub fn len(&self) -> usize {
         self.senders.len()
     }
 }
 
 impl Shell {
-    /// Looks after what MCP clients say. Says whether there was anything.
+    /// Handles the pending events of MCP clients. Returns whether there were any.
     pub(crate) fn poll_clients(&mut self, cx: &mut Context<'_>) -> bool {
         let mut busy = false;
         for _ in 0..MAX_EVENTS {
@@ -60,16 +62,20 @@ impl Shell {
             busy = true;
             let input = match event {
                 ClientEvent::Connected { ticket, client_id, sender } => {
-                    debug!(client_id = client_id.0, "an MCP client calls");
+                    debug!(client_id = client_id.0, "an MCP client has connected");
                     self.clients.senders.insert(client_id, sender);
                     Input::ClientConnected { ticket, client_id }
                 }
                 ClientEvent::Line { client_id, line } => {
-                    debug!(client_id = client_id.0, size = line.len(), "an MCP client speaks");
+                    debug!(
+                        client_id = client_id.0,
+                        size = line.len(),
+                        "received a line from an MCP client"
+                    );
                     Input::ClientMessage { client_id, line }
                 }
                 ClientEvent::Disconnected(client_id) => {
-                    debug!(client_id = client_id.0, "an MCP client has left");
+                    debug!(client_id = client_id.0, "an MCP client has disconnected");
                     self.clients.senders.remove(&client_id);
                     Input::ClientDisconnected(client_id)
                 }
@@ -79,7 +85,7 @@ impl Shell {
         busy
     }
 
-    /// Says something to an MCP client, which may have left.
+    /// Sends a message to an MCP client, unless it has disconnected.
     pub(crate) fn send_to_client(&mut self, client_id: ClientId, message: &Message) {
         let mut line = Vec::new();
         message.write_line(&mut line);

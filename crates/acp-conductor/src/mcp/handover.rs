@@ -1,9 +1,10 @@
-//! The short way between an MCP client and the conductor: `conductor mcp` hands its standard streams
-//! over and waits. What the client says then takes no detour through another process.
+//! Handover: `conductor mcp` passes its standard streams to the conductor and waits. The conductor then
+//! communicates with the MCP client directly, without copying through another process.
 //!
-//! Beside the port there is a Unix socket with the port in its name. A connection there begins with the
-//! same line as on the port, and the two descriptors come along with it; both ends must be of the same
-//! user. It stays open for as long as the call lasts: when it closes, either side knows.
+//! In addition to the port there is an abstract Unix socket with the port in its name. A connection begins with
+//! the same line as on the port, and the two descriptors are sent along with it. Both processes must belong to
+//! the same user. The connection stays open while the client is connected, so each side detects the end of the
+//! other.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -22,28 +23,29 @@ use rustix::net::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::stdio::{LONGEST_GREETING, WELCOME, introduction};
+use super::stdio::{ACCEPTED, MAX_FIRST_LINE, authentication_line};
 use crate::link::{Reader, Writer};
 
-/// In a name space that belongs to the machine's network, like the port.
+/// The address of the abstract socket. Its namespace belongs to the network namespace, like the port.
 fn address(port: u16) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("conductor-mcp-{port}"))
 }
 
+/// Opens the socket of a port.
 pub fn listen(port: u16) -> io::Result<UnixListener> {
     let listener = Listener::bind_addr(&address(port)?)?;
     listener.set_nonblocking(true)?;
     UnixListener::from_std(listener)
 }
 
-/// Whether the other end is a process of the same user.
-pub fn is_of_our_user(stream: &UnixStream) -> bool {
-    stream.peer_cred().is_ok_and(|peer| is_ours(peer.uid()))
+/// Whether the peer is a process of the same user.
+pub fn is_same_user(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| is_own_uid(peer.uid()))
 }
 
-/// Reads the first line and the streams that come with it.
+/// Receives the first line and the two descriptors.
 pub async fn receive(stream: &UnixStream) -> Option<(Vec<u8>, [OwnedFd; 2])> {
-    let mut line = vec![0; LONGEST_GREETING];
+    let mut line = vec![0; MAX_FIRST_LINE];
     loop {
         stream.readable().await.ok()?;
         let received = stream.try_io(Interest::READABLE, || {
@@ -68,32 +70,31 @@ pub async fn receive(stream: &UnixStream) -> Option<(Vec<u8>, [OwnedFd; 2])> {
     }
 }
 
-/// What a client says, until it closes its output, or the one who handed it over is gone.
-pub struct Held {
+/// Reads from a client that was handed over. Ends when the client closes its output or `conductor mcp` exits.
+pub struct HandedOverReader {
     reader: Reader,
     holder: UnixStream,
 }
 
-impl Held {
-    /// Takes the streams over: says so, and waits until the client knows. From then on it does not
-    /// read them any more itself.
+impl HandedOverReader {
+    /// Accepts the streams, and waits until `conductor mcp` confirms that it does not read them itself.
     pub async fn take(
         [input, output]: [OwnedFd; 2],
         mut holder: UnixStream,
-    ) -> Option<(Held, Writer)> {
+    ) -> Option<(HandedOverReader, Writer)> {
         let (reader, writer) = crate::stdio::pollable_streams(input.as_fd(), output.as_fd())?;
-        holder.write_all(WELCOME.as_bytes()).await.ok()?;
+        holder.write_all(ACCEPTED.as_bytes()).await.ok()?;
         holder.read_u8().await.ok()?;
-        Some((Held { reader, holder }, writer))
+        Some((HandedOverReader { reader, holder }, writer))
     }
 }
 
-/// Is the other end a process of the same user? Names of this kind belong to whoever comes first.
-fn is_ours(peer: u32) -> bool {
+/// Whether the peer has this user id. Any user can create an abstract socket with this name.
+fn is_own_uid(peer: u32) -> bool {
     peer == rustix::process::geteuid().as_raw()
 }
 
-impl AsyncRead for Held {
+impl AsyncRead for HandedOverReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -103,7 +104,7 @@ impl AsyncRead for Held {
         if polled.is_ready() {
             return polled;
         }
-        // It says nothing more, so all there is to read is its end.
+        // `conductor mcp` sends nothing more, so this only detects its exit.
         let mut nothing = [0; 16];
         let mut nothing = ReadBuf::new(&mut nothing);
         match Pin::new(&mut self.holder).poll_read(cx, &mut nothing) {
@@ -113,15 +114,16 @@ impl AsyncRead for Held {
     }
 }
 
-/// `conductor mcp PORT`, the short way. `None` if it cannot be taken: then there is the port.
+/// Hands the standard streams over to the conductor, and waits until it has finished. Returns `None` if that is
+/// not possible; then `conductor mcp` uses the port.
 pub fn hand_over(port: u16, secret: &str, until: Instant) -> Option<()> {
     let (input, output) = (rustix::stdio::stdin(), rustix::stdio::stdout());
-    if !can_be_polled(input) || !can_be_polled(output) {
+    if !is_pollable(input) || !is_pollable(output) {
         return None;
     }
     let mut holder = Plain::connect_addr(&address(port).ok()?).ok()?;
     let peer = rustix::net::sockopt::socket_peercred(&holder).ok()?;
-    if !is_ours(peer.uid.as_raw()) {
+    if !is_own_uid(peer.uid.as_raw()) {
         return None;
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -130,22 +132,22 @@ pub fn hand_over(port: u16, secret: &str, until: Instant) -> Option<()> {
     if !control.push(SendAncillaryMessage::ScmRights(&streams)) {
         return None;
     }
-    let line = introduction(secret);
+    let line = authentication_line(secret);
     sendmsg(&holder, &[IoSlice::new(&line)], &mut control, SendFlags::NOSIGNAL).ok()?;
-    let mut welcome = vec![0; WELCOME.len()];
+    let mut answer = vec![0; ACCEPTED.len()];
     holder.set_read_timeout(Some(until.saturating_duration_since(Instant::now()))).ok()?;
-    holder.read_exact(&mut welcome).ok()?;
-    if welcome != WELCOME.as_bytes() {
+    holder.read_exact(&mut answer).ok()?;
+    if answer != ACCEPTED.as_bytes() {
         return None;
     }
     holder.set_read_timeout(None).ok()?;
     holder.write_all(b"\n").ok()?;
-    // Ends when the conductor does, or when it has no more to do with us.
-    let _ = holder.read(&mut welcome);
+    // Returns when the conductor closes the connection.
+    let _ = holder.read(&mut answer);
     Some(())
 }
 
-fn can_be_polled(fd: BorrowedFd<'_>) -> bool {
+fn is_pollable(fd: BorrowedFd<'_>) -> bool {
     let kind = fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
     kind.is_ok_and(|kind| kind == FileType::Fifo || kind == FileType::Socket)
 }

@@ -1,13 +1,13 @@
-//! Clients that speak streamable HTTP: a POST for each message of theirs, a GET for what the server
-//! says on its own, and a DELETE to leave.
+//! The streamable HTTP transport for MCP clients. A client sends each message as a POST, receives messages from
+//! the server by a GET, and disconnects with a DELETE.
 //!
 //! # Layout
-//! - here: connections, who may call, and what each request asks for
-//! - `session`: one client, and which of its open responses gets what is said to it
-//! - `reply`: what a response is made of
+//! - here: connections, authentication and requests
+//! - `session`: one client, and the choice of a response for each message to it
+//! - `reply`: HTTP responses
 //!
-//! A client of the versions up to 2025-11-25 begins with `initialize` and gets a session. One of the
-//! version 2026-07-28 has none: each of its requests is a call of its own.
+//! A client up to version 2025-11-25 starts with `initialize` and gets a session. A client of version 2026-07-28
+//! is stateless: each of its requests is handled like a separate client.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -32,7 +32,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use self::reply::{EVENTS, JSON, Refusal, Reply, bare, events, json, refusal};
+use self::reply::{EVENTS, ErrorReply, JSON, Reply, empty, error_reply, events, json};
 use self::session::{
     MessageKind, OutgoingMessage, Reader, Request as PendingRequest, Session, SessionLifetime,
 };
@@ -46,29 +46,29 @@ pub(super) use self::reply::event;
 mod reply;
 mod session;
 
-/// What every path begins with; a word that names the ticket follows.
+/// The prefix of every path. The path token of a ticket follows.
 pub(super) const PATH: &str = "/mcp/";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const INITIALIZE: &str = "initialize";
 const DISCOVER: &str = "server/discover";
 
-/// How long a connection may be idle. Longer than clients keep one that they do not use, so that it
-/// is never closed under a request.
+/// The idle timeout of a connection. It is longer than that of clients, so that the server does not close a
+/// connection while a client sends a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long the rest of a body that is too long is read, for a client that does not listen before it
-/// has sent everything.
+/// How long the rest of a body that is too long is read, for clients that read the response only after sending
+/// the whole body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the status of an answer may wait for the answer.
+/// How long to wait for the first message of a stream, which determines the status.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Errors that version 2026-07-28 wants to see in the status, too: `HeaderMismatch`,
+/// The error codes that version 2026-07-28 maps to status 400: `HeaderMismatch`,
 /// `MissingRequiredClientCapability`, `UnsupportedProtocolVersion`.
 const BAD_REQUEST_CODES: std::ops::RangeInclusive<i64> = -32022..=-32020;
 
-/// Answers those who may call, until it is closed; then waits for the calls to end.
+/// Serves HTTP requests until `closing`, then waits until all clients have disconnected.
 pub(super) async fn listen(
     listener: TcpListener,
     credentials: Credentials,
@@ -96,21 +96,21 @@ pub(super) async fn listen(
     }
     drop(acceptor);
     while connections.join_next().await.is_some() {}
-    // Without a listener nobody can come back to a session.
+    // Without a listener no client can continue its session.
     let sessions = std::mem::take(&mut *lock(&server.sessions));
-    sessions.values().for_each(|session| session.leave());
+    sessions.values().for_each(|session| session.disconnect());
     let mut session_tasks = std::mem::take(&mut *lock(&server.session_tasks));
     while session_tasks.join_next().await.is_some() {}
 }
 
-/// One connection.
+/// Serves one connection. It is closed if it does not authenticate in time.
 async fn serve(
     stream: TcpStream,
     slot: Slot,
     server: Arc<HttpServer>,
     mut closing: watch::Receiver<()>,
 ) {
-    // There until the first request that shows a secret.
+    // Released by the first authenticated request.
     let evicted = slot.evicted();
     let slot = Arc::new(Mutex::new(Some(slot)));
     let service = service_fn(|request| {
@@ -122,9 +122,9 @@ async fn serve(
             }
             let reply = match ticket {
                 Ok(ticket) => server.answer(ticket, request).await,
-                Err(refusal) => Err(refusal),
+                Err(error) => Err(error),
             };
-            Ok::<Reply, Infallible>(reply.unwrap_or_else(|refusal| *refusal))
+            Ok::<Reply, Infallible>(reply.unwrap_or_else(|error| *error))
         }
     });
     let mut connection = pin!(
@@ -133,13 +133,13 @@ async fn serve(
             .header_read_timeout(IDLE_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service)
     );
-    let mut patience = pin!(tokio::time::sleep(TIMEOUT));
-    let (mut patient, mut open) = (true, true);
+    let mut timeout = pin!(tokio::time::sleep(TIMEOUT));
+    let (mut waiting, mut open) = (true, true);
     loop {
         tokio::select! {
             _ = connection.as_mut() => return,
-            () = &mut patience, if patient => {
-                patient = false;
+            () = &mut timeout, if waiting => {
+                waiting = false;
                 if lock(&slot).is_some() {
                     return;
                 }
@@ -159,63 +159,74 @@ async fn serve(
 
 type Sessions = Arc<Mutex<BTreeMap<String, Arc<Session>>>>;
 
-/// What all connections share.
+/// The state that all connections share.
 struct HttpServer {
     port: u16,
     credentials: Credentials,
     context: ListenerContext,
     sessions: Sessions,
-    /// One task for each client that has called.
+    /// One task for each client, which delivers the messages to it.
     session_tasks: Mutex<JoinSet<()>>,
 }
 
-/// A message from a client, or why it is none.
-type Parsed = Result<(Bytes, Message), Refusal>;
+/// A message from a client, as a line and parsed, or an error response.
+type Parsed = Result<(Bytes, Message), ErrorReply>;
 
 impl HttpServer {
-    /// Whose ticket this request shows.
-    fn authorize(&self, request: &Request<Incoming>) -> Result<Ticket, Refusal> {
+    /// Authenticates a request and returns its ticket.
+    fn authorize(&self, request: &Request<Incoming>) -> Result<Ticket, ErrorReply> {
         let headers = request.headers();
         if !self.has_local_host(headers) || !has_local_origin(headers) {
-            let words = "only for programs on this machine: the Host or Origin is another";
-            return Err(refusal(StatusCode::FORBIDDEN, Id::NULL, code::INVALID_REQUEST, words));
+            let message = "unexpected Host or Origin header; only programs on this machine can use this server";
+            return Err(error_reply(
+                StatusCode::FORBIDDEN,
+                Id::NULL,
+                code::INVALID_REQUEST,
+                message,
+            ));
         }
-        let said = bearer(headers).unwrap_or_default();
-        let word = request.uri().path().strip_prefix(PATH);
-        match word.and_then(|word| self.credentials.by_path(word, said)) {
+        let secret = bearer_token(headers).unwrap_or_default();
+        let token = request.uri().path().strip_prefix(PATH);
+        match token.and_then(|token| self.credentials.by_path(token, secret)) {
             Some((ticket, true)) => Ok(ticket),
             Some((_, false)) => {
-                let words = "the Authorization header does not say the secret of this path";
+                let message = "the Authorization header does not contain the secret of this path";
                 let status = StatusCode::UNAUTHORIZED;
-                let mut reply = refusal(status, Id::NULL, code::INVALID_REQUEST, words);
+                let mut reply = error_reply(status, Id::NULL, code::INVALID_REQUEST, message);
                 reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 Err(reply)
             }
             None => {
-                let words = "no MCP server has this path: the session it belonged to has ended";
-                Err(refusal(StatusCode::NOT_FOUND, Id::NULL, code::INVALID_REQUEST, words))
+                let message = "there is no MCP server at this path; its session has ended";
+                Err(error_reply(StatusCode::NOT_FOUND, Id::NULL, code::INVALID_REQUEST, message))
             }
         }
     }
 
-    async fn answer(&self, ticket: Ticket, request: Request<Incoming>) -> Result<Reply, Refusal> {
+    async fn answer(
+        &self,
+        ticket: Ticket,
+        request: Request<Incoming>,
+    ) -> Result<Reply, ErrorReply> {
         match *request.method() {
             Method::POST => self.post(ticket, request).await,
             Method::GET if request.headers().contains_key(SESSION) => {
                 let session = self.session(ticket, request.headers())?;
                 if !accepts(request.headers(), EVENTS) {
-                    return Err(not_acceptable("a GET is answered with text/event-stream"));
+                    return Err(not_acceptable(
+                        "the Accept header of a GET must allow text/event-stream",
+                    ));
                 }
                 Ok(events(session.open_get(), None))
             }
             Method::DELETE if request.headers().contains_key(SESSION) => {
                 let session = self.session(ticket, request.headers())?;
                 lock(&self.sessions).retain(|_, it| !Arc::ptr_eq(it, &session));
-                session.leave();
-                Ok(bare(StatusCode::NO_CONTENT))
+                session.disconnect();
+                Ok(empty(StatusCode::NO_CONTENT))
             }
             _ => {
-                let mut reply = bare(StatusCode::METHOD_NOT_ALLOWED);
+                let mut reply = empty(StatusCode::METHOD_NOT_ALLOWED);
                 let allowed = HeaderValue::from_static("GET, POST, DELETE");
                 reply.headers_mut().insert(ALLOW, allowed);
                 Err(Box::new(reply))
@@ -223,14 +234,15 @@ impl HttpServer {
         }
     }
 
-    async fn post(&self, ticket: Ticket, request: Request<Incoming>) -> Result<Reply, Refusal> {
+    async fn post(&self, ticket: Ticket, request: Request<Incoming>) -> Result<Reply, ErrorReply> {
         let (head, body) = request.into_parts();
         let streams = accepts(&head.headers, EVENTS);
         if !streams && !accepts(&head.headers, JSON) {
-            let words = "a POST is answered with text/event-stream or application/json";
-            return Err(not_acceptable(words));
+            let message =
+                "the Accept header of a POST must allow text/event-stream or application/json";
+            return Err(not_acceptable(message));
         }
-        let body = read(&head.headers, body, self.context.longest_line).await?;
+        let body = read(&head.headers, body, self.context.max_line).await?;
         let (messages, batch) = split(body)?;
         let pending: Vec<PendingRequest> = messages
             .iter()
@@ -242,11 +254,11 @@ impl HttpServer {
         if head.headers.contains_key(SESSION) {
             let session = self.session(ticket, &head.headers)?;
             if pending.is_empty() {
-                self.hand_over(&session, messages).await?;
-                return Ok(bare(StatusCode::ACCEPTED));
+                self.pass_on(&session, messages).await?;
+                return Ok(empty(StatusCode::ACCEPTED));
             }
             let reader = session.open_post(pending, !streams);
-            self.hand_over(&session, messages).await?;
+            self.pass_on(&session, messages).await?;
             return Ok(if streams {
                 events(reader, None)
             } else {
@@ -254,21 +266,26 @@ impl HttpServer {
             });
         }
         if pending.is_empty() {
-            let words =
-                "the Mcp-Session-Id header is missing: it came with the answer to initialize";
-            return Err(refusal(StatusCode::BAD_REQUEST, Id::NULL, code::INVALID_REQUEST, words));
+            let message =
+                "the Mcp-Session-Id header is missing; use the one in the response to initialize";
+            return Err(error_reply(
+                StatusCode::BAD_REQUEST,
+                Id::NULL,
+                code::INVALID_REQUEST,
+                message,
+            ));
         }
-        let asks = |method: &str| {
+        let has_request = |method: &str| {
             messages
                 .iter()
                 .any(|(_, it)| matches!(it, Message::Request { call, .. } if call.is(method)))
         };
-        let (initializing, discovering) = (asks(INITIALIZE), asks(DISCOVER));
+        let (initializing, discovering) = (has_request(INITIALIZE), has_request(DISCOVER));
         let lifetime =
             if initializing { SessionLifetime::Requested } else { SessionLifetime::OnePost };
         let (session, reader, name) =
             self.start_session(ticket, lifetime, pending, !streams).await?;
-        self.hand_over(&session, messages).await?;
+        self.pass_on(&session, messages).await?;
         if let Some(name) = name {
             let mut reply =
                 if streams { events(reader, None) } else { collected_reply(reader, batch).await };
@@ -278,26 +295,26 @@ impl HttpServer {
         Ok(stateless_reply(reader, streams, batch, discovering).await)
     }
 
-    /// A client that has not called before, with its first response open. It is told the name of its
-    /// session if it gets one.
+    /// Registers a new client and opens its first response. Returns the session id for the client, unless it is
+    /// stateless.
     async fn start_session(
         &self,
         ticket: Ticket,
         lifetime: SessionLifetime,
         pending: Vec<PendingRequest>,
         only_answers: bool,
-    ) -> Result<(Arc<Session>, Reader, Option<HeaderValue>), Refusal> {
+    ) -> Result<(Arc<Session>, Reader, Option<HeaderValue>), ErrorReply> {
         let client_id = self.context.next_client();
-        let (sender, said) = ClientSender::new();
-        let session = Session::new(client_id, ticket, said, lifetime);
+        let (sender, receiver) = ClientSender::new();
+        let session = Session::new(client_id, ticket, receiver, lifetime);
         let reader = session.open_post(pending, only_answers);
         let mut name = None;
         if lifetime != SessionLifetime::OnePost {
-            name = Some(random_token().map_err(|_| ended())?);
+            name = Some(random_token().map_err(|_| shutting_down())?);
         }
-        let permit = self.context.events.reserve().await.map_err(|_| ended())?;
-        // From here to the task nothing waits: this request may end at any point where it does, and
-        // who has called must also hang up.
+        let permit = self.context.events.reserve().await.map_err(|_| shutting_down())?;
+        // No await between this and the spawned task: hyper may drop this future at an await, and then
+        // `Disconnected` would never be sent.
         permit.send(ClientEvent::Connected { ticket, client_id, sender });
         if let Some(name) = &name {
             lock(&self.sessions).insert(name.clone(), session.clone());
@@ -317,27 +334,28 @@ impl HttpServer {
         Ok((session, reader, name))
     }
 
-    async fn hand_over(
+    async fn pass_on(
         &self,
         session: &Session,
         messages: Vec<(Bytes, Message)>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ErrorReply> {
         for (line, _) in messages {
-            let heard = ClientEvent::Line { client_id: session.client_id, line };
-            self.context.events.send(heard).await.map_err(|_| ended())?;
+            let event = ClientEvent::Line { client_id: session.client_id, line };
+            self.context.events.send(event).await.map_err(|_| shutting_down())?;
         }
         Ok(())
     }
 
-    fn session(&self, ticket: Ticket, headers: &HeaderMap) -> Result<Arc<Session>, Refusal> {
+    fn session(&self, ticket: Ticket, headers: &HeaderMap) -> Result<Arc<Session>, ErrorReply> {
         let name = headers.get(SESSION).and_then(|name| name.to_str().ok()).unwrap_or_default();
         let found = lock(&self.sessions).get(name).filter(|it| it.ticket == ticket).cloned();
         found.ok_or_else(|| {
-            let words = "this Mcp-Session-Id is not known (any more): send initialize without one";
-            refusal(StatusCode::NOT_FOUND, Id::NULL, code::INVALID_REQUEST, words)
+            let message = "unknown or expired Mcp-Session-Id; send initialize without this header";
+            error_reply(StatusCode::NOT_FOUND, Id::NULL, code::INVALID_REQUEST, message)
         })
     }
 
+    /// Whether all Host headers name this server.
     fn has_local_host(&self, headers: &HeaderMap) -> bool {
         let names = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
         let mut hosts = headers.get_all(HOST).iter().peekable();
@@ -348,8 +366,7 @@ impl HttpServer {
     }
 }
 
-/// The answer to requests without a session. If it is a refusal, version 2026-07-28 wants to see that
-/// in the status.
+/// The response to a stateless request. Version 2026-07-28 requires a matching HTTP status for errors.
 async fn stateless_reply(
     mut reader: Reader,
     streams: bool,
@@ -365,8 +382,8 @@ async fn stateless_reply(
         reader.next().await
     };
     let status = match first.as_ref().map(|first| first.kind) {
-        // A server that has not heard of this request is an older one. Clients look for that in a 400;
-        // a 404 would be a method that a server of that version does not have.
+        // The server does not know `server/discover`, so it is of an older version. Clients expect 400 in this
+        // case; 404 means that a server of this version does not have the method.
         Some(MessageKind::Error(code::METHOD_NOT_FOUND)) if discovering => StatusCode::BAD_REQUEST,
         Some(MessageKind::Error(code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
         Some(MessageKind::Error(code)) if BAD_REQUEST_CODES.contains(&code) => {
@@ -382,7 +399,7 @@ async fn stateless_reply(
     }
 }
 
-/// All answers as one text, for a client that wants no stream.
+/// A response with all answers as one text, for a client that does not accept an event stream.
 async fn collected_reply(mut reader: Reader, batch: bool) -> Reply {
     let mut lines = Vec::new();
     while let Some(message) = reader.next().await {
@@ -398,15 +415,15 @@ async fn collected_reply(mut reader: Reader, batch: bool) -> Reply {
     json(StatusCode::OK, text)
 }
 
-/// Reads a body of the allowed length.
-async fn read(headers: &HeaderMap, body: Incoming, longest: usize) -> Result<Bytes, Refusal> {
+/// Reads a body up to the maximum length.
+async fn read(headers: &HeaderMap, body: Incoming, longest: usize) -> Result<Bytes, ErrorReply> {
     let declared =
         headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse::<usize>().ok());
     let mut body = pin!(body);
     let mut text = BytesMut::new();
     let mut too_long = declared.is_some_and(|declared| declared > longest);
     while !too_long && let Some(chunk) = next_chunk(body.as_mut()).await {
-        let chunk = chunk.map_err(|_| Box::new(bare(StatusCode::BAD_REQUEST)))?;
+        let chunk = chunk.map_err(|_| Box::new(empty(StatusCode::BAD_REQUEST)))?;
         too_long = text.len() + chunk.len() > longest;
         if !too_long {
             text.extend_from_slice(&chunk);
@@ -420,34 +437,34 @@ async fn read(headers: &HeaderMap, body: Incoming, longest: usize) -> Result<Byt
         let rest = async { while let Some(Ok(_)) = next_chunk(body.as_mut()).await {} };
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
     }
-    let words = format!(
-        "this message is too long: the conductor reads at most {longest} bytes; start it with a \
-         larger --max-line"
+    let message = format!(
+        "this message is too long: the limit is {longest} bytes; start the conductor with a larger \
+         --max-line"
     );
-    Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, Id::NULL, code::INVALID_REQUEST, &words))
+    Err(error_reply(StatusCode::PAYLOAD_TOO_LARGE, Id::NULL, code::INVALID_REQUEST, &message))
 }
 
 async fn next_chunk(mut body: Pin<&mut Incoming>) -> Option<hyper::Result<Bytes>> {
     let frame = poll_fn(|cx| body.as_mut().poll_frame(cx)).await?;
-    // Trailers say nothing to us.
+    // Trailers are ignored.
     Some(frame.map(|frame| frame.into_data().unwrap_or_default()))
 }
 
-/// The messages of a body, each as one line, and whether they came as a batch.
-fn split(body: Bytes) -> Result<(Vec<(Bytes, Message)>, bool), Refusal> {
+/// Parses the messages of a body. Also returns whether they are a batch.
+fn split(body: Bytes) -> Result<(Vec<(Bytes, Message)>, bool), ErrorReply> {
     let text = Json::parse(body).map_err(|syntax| malformed(Malformed::NotJson(syntax)))?;
     if !text.is_array() {
         return Ok((vec![parse(&text)?], false));
     }
-    let messages = text.elements().iter().map(parse).collect::<Result<Vec<_>, Refusal>>()?;
+    let messages = text.elements().iter().map(parse).collect::<Result<Vec<_>, ErrorReply>>()?;
     match messages.is_empty() {
         true => Err(malformed(Malformed::NotAMessage { id: Id::NULL, why: "an empty batch" })),
         false => Ok((messages, true)),
     }
 }
 
-/// The same lines, for who does not know what a refusal is made of.
-pub(super) fn lines_of(body: Bytes) -> Option<Vec<Bytes>> {
+/// The messages of a body as lines, for the fuzzer.
+pub(super) fn split_body(body: Bytes) -> Option<Vec<Bytes>> {
     let (messages, _) = split(body).ok()?;
     Some(messages.into_iter().map(|(line, _)| line).collect())
 }
@@ -458,29 +475,29 @@ fn parse(text: &Json) -> Parsed {
     Ok((line, message))
 }
 
-fn malformed(why: Malformed) -> Refusal {
-    let words = why.to_string();
+fn malformed(why: Malformed) -> ErrorReply {
+    let message = why.to_string();
     let (id, code) = match why {
         Malformed::NotJson(_) => (Id::NULL, code::PARSE_ERROR),
         Malformed::NotAMessage { id, .. } => (id, code::INVALID_REQUEST),
         Malformed::AnswerWithoutId => (Id::NULL, code::INVALID_REQUEST),
     };
-    refusal(StatusCode::BAD_REQUEST, id, code, &words)
+    error_reply(StatusCode::BAD_REQUEST, id, code, &message)
 }
 
-fn not_acceptable(words: &str) -> Refusal {
-    refusal(StatusCode::NOT_ACCEPTABLE, Id::NULL, code::INVALID_REQUEST, words)
+fn not_acceptable(message: &str) -> ErrorReply {
+    error_reply(StatusCode::NOT_ACCEPTABLE, Id::NULL, code::INVALID_REQUEST, message)
 }
 
-/// The conductor does not listen any more.
-fn ended() -> Refusal {
-    let words = "the conductor is about to end";
-    refusal(StatusCode::SERVICE_UNAVAILABLE, Id::NULL, code::INTERNAL_ERROR, words)
+/// The response while the conductor shuts down.
+fn shutting_down() -> ErrorReply {
+    let message = "the conductor is shutting down";
+    error_reply(StatusCode::SERVICE_UNAVAILABLE, Id::NULL, code::INTERNAL_ERROR, message)
 }
 
-/// Does the client take this type? Without a word about it, any.
+/// Whether the client accepts this media type. Without an Accept header it accepts any.
 fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
-    let mut said = headers.get_all(ACCEPT).iter().filter_map(|it| it.to_str().ok()).peekable();
+    let mut values = headers.get_all(ACCEPT).iter().filter_map(|it| it.to_str().ok()).peekable();
     let family = wanted.split('/').next().unwrap_or_default();
     let fits = |range: &str| {
         let range = range.split(';').next().unwrap_or_default().trim();
@@ -488,15 +505,17 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
             || range.eq_ignore_ascii_case(wanted)
             || range.strip_suffix("/*").is_some_and(|it| it.eq_ignore_ascii_case(family))
     };
-    said.peek().is_none() || said.any(|value| value.split(',').any(fits))
+    values.peek().is_none() || values.any(|value| value.split(',').any(fits))
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+/// The token in the Authorization header.
+fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, secret) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(secret.trim().as_bytes())
 }
 
-/// A web page from elsewhere says so in its `Origin`, whatever name it has given to this machine.
+/// Whether all Origin headers are local. A web page from another host has a different origin, even after DNS
+/// rebinding.
 fn has_local_origin(headers: &HeaderMap) -> bool {
     headers.get_all(ORIGIN).iter().all(|origin| {
         let Some(host) = origin.to_str().ok().and_then(|it| it.strip_prefix("http://")) else {

@@ -1,7 +1,8 @@
-//! The listeners, opened when the first ticket of their kind is admitted, and who may call.
+//! The listeners for MCP clients, and the authentication of clients.
 //!
-//! There is one listener for each way to call, for the whole conductor. It is on loopback, but so
-//! is everybody else on the machine: each ticket has a secret of its own.
+//! A conductor has at most one listener for each transport. It opens the listener for the first ticket and
+//! closes it after the last. The listeners are on loopback, which every user of the machine can reach. So each
+//! ticket has a secret.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,27 +21,28 @@ use crate::relay::SECRET;
 use crate::secret::{constant_time_eq, random_token};
 use crate::unauthenticated::{Slot, Unauthenticated};
 
-/// After a failure to accept.
+/// The delay after a failed `accept`.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Opens the places where MCP clients call. Dropping it closes them and ends all calls.
+/// The listeners for MCP clients. Dropping it closes them and disconnects all clients.
 pub struct Listeners {
     context: ListenerContext,
     stdio: Option<OpenListener>,
     http: Option<OpenListener>,
-    /// One task for each listener that was opened. One that is closed stays until its calls are over.
-    listening: JoinSet<()>,
+    /// One task for each listener. The task of a closed listener runs until its clients have disconnected.
+    tasks: JoinSet<()>,
 }
 
-/// What every listener needs.
+/// What all listeners share.
 #[derive(Clone)]
 pub(super) struct ListenerContext {
     pub events: ClientEventSender,
-    pub longest_line: usize,
+    pub max_line: usize,
     client_ids: Arc<AtomicU64>,
 }
 
 impl ListenerContext {
+    /// A new client id.
     pub fn next_client(&self) -> ClientId {
         ClientId(self.client_ids.fetch_add(1, Ordering::Relaxed))
     }
@@ -50,35 +52,37 @@ impl ListenerContext {
 struct OpenListener {
     port: u16,
     credentials: Credentials,
-    /// Dropped to close it.
+    /// Dropping it closes the listener.
     _open: watch::Sender<()>,
 }
 
-/// Who may call.
+/// The credentials of all tickets of a listener.
 #[derive(Clone, Default)]
 pub(super) struct Credentials(Arc<Mutex<BTreeMap<Ticket, Credential>>>);
 
+/// The credential of one ticket.
 struct Credential {
     secret: String,
-    /// The end of the path, for HTTP.
-    word: String,
+    /// The last segment of the URL path, for HTTP.
+    path_token: String,
 }
 
 impl Listeners {
-    pub fn new(events: ClientEventSender, longest_line: usize) -> Listeners {
-        let context = ListenerContext { events, longest_line, client_ids: Arc::default() };
-        Listeners { context, stdio: None, http: None, listening: JoinSet::new() }
+    /// No open listeners. The events of all clients are sent to `events`.
+    pub fn new(events: ClientEventSender, max_line: usize) -> Listeners {
+        let context = ListenerContext { events, max_line, client_ids: Arc::default() };
+        Listeners { context, stdio: None, http: None, tasks: JoinSet::new() }
     }
 
-    /// The listener for this way to call. Opened now if it is not.
+    /// The listener of a transport. Opens it if necessary.
     fn listener(&mut self, transport: Transport) -> io::Result<&OpenListener> {
         let slot = match transport {
             Transport::Stdio => &mut self.stdio,
             Transport::Http => &mut self.http,
         };
         if slot.is_none() {
-            // Those that are over need no place any more.
-            while self.listening.try_join_next().is_some() {}
+            // Removes the tasks that have finished.
+            while self.tasks.try_join_next().is_some() {}
             let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             listener.set_nonblocking(true)?;
             let port = listener.local_addr()?.port();
@@ -87,18 +91,12 @@ impl Listeners {
             let (open, closing) = watch::channel(());
             let context = self.context.clone();
             match transport {
-                Transport::Stdio => self.listening.spawn(stdio::listen(
-                    listener,
-                    credentials.clone(),
-                    context,
-                    closing,
-                )),
-                Transport::Http => self.listening.spawn(http::listen(
-                    listener,
-                    credentials.clone(),
-                    context,
-                    closing,
-                )),
+                Transport::Stdio => {
+                    self.tasks.spawn(stdio::listen(listener, credentials.clone(), context, closing))
+                }
+                Transport::Http => {
+                    self.tasks.spawn(http::listen(listener, credentials.clone(), context, closing))
+                }
             };
             *slot = Some(OpenListener { port, credentials, _open: open });
         }
@@ -111,12 +109,13 @@ impl Listeners {
         ticket: Ticket,
     ) -> io::Result<mcp::Endpoint> {
         let program = std::env::current_exe()?;
-        let program =
-            program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
-        let (secret, word) = (random_token()?, random_token()?);
+        let program = program.to_str().ok_or_else(|| {
+            io::Error::other("the path of the conductor program is not valid UTF-8")
+        })?;
+        let (secret, path_token) = (random_token()?, random_token()?);
         let listener = self.listener(transport)?;
         let port = listener.port;
-        let place = match transport {
+        let endpoint = match transport {
             Transport::Stdio => mcp::Endpoint::Stdio {
                 program: program.to_owned(),
                 port,
@@ -124,15 +123,18 @@ impl Listeners {
                 secret: secret.clone(),
             },
             Transport::Http => mcp::Endpoint::Http {
-                url: format!("http://127.0.0.1:{port}{}{word}", http::PATH),
+                url: format!("http://127.0.0.1:{port}{}{path_token}", http::PATH),
                 secret: secret.clone(),
             },
         };
-        listener.credentials.table().insert(ticket, Credential { secret, word });
-        Ok(place)
+        listener.credentials.table().insert(ticket, Credential { secret, path_token });
+        Ok(endpoint)
     }
 
-    /// Opens a place where the holder of this ticket may call, from now on.
+    /// Opens an endpoint where clients with this ticket can connect.
+    ///
+    /// # Errors
+    /// The listener could not be opened.
     pub fn open_endpoint(
         &mut self,
         transport: Transport,
@@ -143,21 +145,21 @@ impl Listeners {
         })
     }
 
-    /// Turns away who comes with this ticket from now on. Those who have called stay.
+    /// Rejects new clients with this ticket from now on. Connected clients stay connected.
     pub fn revoke(&mut self, ticket: Ticket) {
         for listener in [&mut self.stdio, &mut self.http] {
-            let last = listener.as_ref().is_some_and(|open| {
+            let unused = listener.as_ref().is_some_and(|open| {
                 let mut credentials = open.credentials.table();
                 credentials.remove(&ticket).is_some() && credentials.is_empty()
             });
-            if last {
+            if unused {
                 *listener = None;
             }
         }
     }
 }
 
-/// Without the secrets.
+/// Omits the secrets.
 impl std::fmt::Debug for Listeners {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let port =
@@ -170,22 +172,23 @@ impl std::fmt::Debug for Listeners {
 }
 
 impl Credentials {
-    /// Whose secret this is. Looks at every one, so that its time tells nothing.
-    pub fn by_secret(&self, said: &[u8]) -> Option<Ticket> {
+    /// The ticket with this secret. Compares all secrets, so that the duration reveals nothing.
+    pub fn by_secret(&self, secret: &[u8]) -> Option<Ticket> {
         let mut found = None;
         for (ticket, credential) in self.table().iter() {
-            if constant_time_eq(credential.secret.as_bytes(), said) {
+            if constant_time_eq(credential.secret.as_bytes(), secret) {
                 found = Some(*ticket);
             }
         }
         found
     }
 
-    /// Whose path this is, and whether the secret is right, too.
-    pub fn by_path(&self, word: &str, said: &[u8]) -> Option<(Ticket, bool)> {
+    /// The ticket with this path token, and whether the secret is correct.
+    pub fn by_path(&self, path_token: &str, secret: &[u8]) -> Option<(Ticket, bool)> {
         let table = self.table();
-        let (ticket, credential) = table.iter().find(|(_, credential)| credential.word == word)?;
-        Some((*ticket, constant_time_eq(credential.secret.as_bytes(), said)))
+        let (ticket, credential) =
+            table.iter().find(|(_, credential)| credential.path_token == path_token)?;
+        Some((*ticket, constant_time_eq(credential.secret.as_bytes(), secret)))
     }
 
     fn table(&self) -> MutexGuard<'_, BTreeMap<Ticket, Credential>> {
@@ -193,25 +196,26 @@ impl Credentials {
     }
 }
 
-/// Accepts connections.
+/// Accepts connections and limits those that have not authenticated.
 pub(super) struct Acceptor {
     listener: TcpListener,
     unauthenticated: Unauthenticated,
 }
 
 impl Acceptor {
+    /// Accepts the connections of a listener.
     pub fn new(listener: TcpListener) -> Acceptor {
         Acceptor { listener, unauthenticated: Unauthenticated::default() }
     }
 
-    /// The place that a connection has until it has shown that it may call.
+    /// Reserves a slot for a connection until it has authenticated.
     pub async fn reserve_slot(&self, stream: &TcpStream) -> Slot {
         self.unauthenticated.add(stream).await
     }
 
-    /// The next connection. Nothing is lost if this is not waited for to the end.
+    /// The next connection. Cancel safe.
     pub async fn next(&self) -> TcpStream {
-        // Those that were accepted before have their turn first: they may have shown it already.
+        // Lets accepted connections authenticate before a new one can evict them.
         tokio::task::yield_now().await;
         loop {
             match self.listener.accept().await {
@@ -219,7 +223,7 @@ impl Acceptor {
                     let _ = stream.set_nodelay(true);
                     return stream;
                 }
-                // Out of descriptors, perhaps; that may pass.
+                // For example, the process has run out of file descriptors.
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
             }
         }

@@ -1,9 +1,9 @@
-//! Clients behind `conductor mcp PORT`, and that command itself.
+//! The stdio transport for MCP clients: the command `conductor mcp PORT` and its listener.
 //!
-//! An agent without MCP over ACP is told to start `conductor mcp PORT` as if it were the MCP server.
-//! It joins its standard streams to the running conductor on loopback. A connection begins with one
-//! line each way: `{"conductor":"SECRET"}`, and the answer `{"conductor":"welcome"}`. Then lines of
-//! MCP travel both ways until either side closes.
+//! The conductor declares `conductor mcp PORT` as a stdio MCP server to an agent without MCP over ACP. The
+//! command connects its standard streams to the running conductor on loopback. The connection begins with a
+//! line from each side: `{"conductor":"SECRET"}`, and the answer `{"conductor":"welcome"}`. Lines of MCP
+//! follow until either side closes the connection.
 
 use std::future::poll_fn;
 use std::io::{self, Cursor, Read, Write};
@@ -30,18 +30,19 @@ use crate::unauthenticated::TIMEOUT;
 #[cfg(target_os = "linux")]
 use crate::unauthenticated::{Slot, Unauthenticated};
 
-pub(super) const WELCOME: &str = "{\"conductor\":\"welcome\"}\n";
+/// The answer to a client that has authenticated.
+pub(super) const ACCEPTED: &str = "{\"conductor\":\"welcome\"}\n";
 
-/// The longest first line that is read.
-pub(super) const LONGEST_GREETING: usize = 4096;
+/// The maximum length of the first line.
+pub(super) const MAX_FIRST_LINE: usize = 4096;
 
-/// How much is gathered before it is written.
+/// Lines are collected up to this size before they are written.
 const BATCH: usize = 64 * 1024;
 
-/// How long a client may take to notice that we have closed.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long to wait for a client to close its side.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Lets in who knows a secret, until it is closed; then waits for the calls to end.
+/// Serves authenticated clients until `closing`, then waits until all clients have disconnected.
 pub(super) async fn listen(
     listener: TcpListener,
     credentials: Credentials,
@@ -52,103 +53,107 @@ pub(super) async fn listen(
     let handover_listener =
         listener.local_addr().and_then(|it| super::handover::listen(it.port())).ok();
     let acceptor = Acceptor::new(listener);
-    // What comes the short way is known to be the same user's.
+    // Handover connections are accepted from the same user only.
     #[cfg(target_os = "linux")]
-    let ours = Unauthenticated::default();
-    let mut calls = JoinSet::new();
+    let same_user = Unauthenticated::default();
+    let mut connections = JoinSet::new();
     loop {
         #[cfg(target_os = "linux")]
-        let handed_over = accept(handover_listener.as_ref(), &ours);
+        let handover = accept(handover_listener.as_ref(), &same_user);
         #[cfg(not(target_os = "linux"))]
-        let handed_over = std::future::pending::<()>();
+        let handover = std::future::pending::<()>();
         let stream = tokio::select! {
             _ = closing.changed() => break,
-            Some(_) = calls.join_next() => continue,
+            Some(_) = connections.join_next() => continue,
             accepted = acceptor.next() => accepted,
-            _stream = handed_over => {
+            _stream = handover => {
                 #[cfg(target_os = "linux")]
-                calls.spawn(take_over(_stream, credentials.clone(), context.clone()));
+                connections.spawn(take_over(_stream, credentials.clone(), context.clone()));
                 continue;
             }
         };
         let slot = acceptor.reserve_slot(&stream).await;
         let (credentials, context) = (credentials.clone(), context.clone());
-        calls.spawn(async move {
+        connections.spawn(async move {
             let (mut from, mut to) = stream.into_split();
-            let greeted = slot.authenticate(greet(&mut from, &credentials)).await;
-            let Some((ticket, rest)) = greeted else { return };
-            if to.write_all(WELCOME.as_bytes()).await.is_ok() {
-                call(ticket, AsyncReadExt::chain(Cursor::new(rest), from), to, context).await;
+            let authenticated =
+                slot.authenticate(authenticate_client(&mut from, &credentials)).await;
+            let Some((ticket, rest)) = authenticated else { return };
+            if to.write_all(ACCEPTED.as_bytes()).await.is_ok() {
+                serve(ticket, AsyncReadExt::chain(Cursor::new(rest), from), to, context).await;
             }
         });
     }
     drop(acceptor);
     #[cfg(target_os = "linux")]
     drop(handover_listener);
-    while calls.join_next().await.is_some() {}
+    while connections.join_next().await.is_some() {}
 }
 
-/// The next client that comes the short way, where there is one.
+/// The next handover connection.
 #[cfg(target_os = "linux")]
 async fn accept(
     handover_listener: Option<&tokio::net::UnixListener>,
-    ours: &Unauthenticated,
+    same_user: &Unauthenticated,
 ) -> (tokio::net::UnixStream, Slot) {
     let Some(listener) = handover_listener else { return std::future::pending().await };
     loop {
         match listener.accept().await {
-            // Names of this kind can be reached by every user.
-            Ok((stream, _)) if !super::handover::is_of_our_user(&stream) => {}
-            Ok((stream, _)) => return (stream, ours.add_same_user()),
-            // Out of descriptors, perhaps; that may pass.
+            // Every user can connect to an abstract socket.
+            Ok((stream, _)) if !super::handover::is_same_user(&stream) => {}
+            Ok((stream, _)) => return (stream, same_user.add_same_user()),
+            // For example, the process has run out of file descriptors.
             Err(_) => tokio::time::sleep(super::listeners::ACCEPT_RETRY).await,
         }
     }
 }
 
-/// A call that came the short way.
+/// Serves a client that hands over its standard streams.
 #[cfg(target_os = "linux")]
 async fn take_over(
     (holder, slot): (tokio::net::UnixStream, Slot),
     credentials: Credentials,
     context: ListenerContext,
 ) {
-    use super::handover::{Held, receive};
+    use super::handover::{HandedOverReader, receive};
     let taken = slot.authenticate(async {
         let (line, streams) = receive(&holder).await?;
         let ticket = ticket_of(line, &credentials)?;
-        Some((ticket, Held::take(streams, holder).await?))
+        Some((ticket, HandedOverReader::take(streams, holder).await?))
     });
     if let Some((ticket, (from, to))) = taken.await {
-        call(ticket, from, to, context).await;
+        serve(ticket, from, to, context).await;
     }
 }
 
-/// Whose secret the first line says.
+/// The ticket with the secret in the first line.
 fn ticket_of(line: impl Into<Bytes>, credentials: &Credentials) -> Option<Ticket> {
     credentials.by_secret(secret_of(line)?.as_bytes())
 }
 
-/// The secret that the first line says.
+/// The secret in the first line.
 pub(super) fn secret_of(line: impl Into<Bytes>) -> Option<String> {
     let secret = Json::parse(line).ok()?.member("conductor")?;
     secret.text().map(|secret| secret.into_owned())
 }
 
-/// Reads the first line. Gives whose secret it says, and what was read beyond it.
-async fn greet(from: &mut OwnedReadHalf, credentials: &Credentials) -> Option<(Ticket, Vec<u8>)> {
+/// Reads the first line. Returns the ticket, and the bytes that were read after the line.
+async fn authenticate_client(
+    from: &mut OwnedReadHalf,
+    credentials: &Credentials,
+) -> Option<(Ticket, Vec<u8>)> {
     let (line, rest) = first_line(from).await?;
     Some((ticket_of(line, credentials)?, rest))
 }
 
-/// Reads the first line, and what comes along with it.
+/// Reads the first line. Also returns the bytes that were read after it.
 pub(super) async fn first_line(from: &mut (impl AsyncRead + Unpin)) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut read = Vec::new();
     let end = loop {
         if let Some(end) = memchr::memchr(b'\n', &read) {
             break end;
         }
-        if read.len() >= LONGEST_GREETING || from.read_buf(&mut read).await.ok()? == 0 {
+        if read.len() >= MAX_FIRST_LINE || from.read_buf(&mut read).await.ok()? == 0 {
             return None;
         }
     };
@@ -156,8 +161,8 @@ pub(super) async fn first_line(from: &mut (impl AsyncRead + Unpin)) -> Option<(V
     Some((read, rest))
 }
 
-/// One call, from `Called` to `HungUp`.
-async fn call(
+/// Serves a client until it disconnects or the conductor disconnects it.
+async fn serve(
     ticket: Ticket,
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -168,15 +173,15 @@ async fn call(
     if context.events.send(ClientEvent::Connected { ticket, client_id, sender }).await.is_err() {
         return;
     }
-    let (complain, mut complaints) = channel(1);
-    let hung_up = {
-        let mut writing = std::pin::pin!(write(&mut receiver, &mut complaints, &mut to));
+    let (errors, mut error_receiver) = channel(1);
+    let disconnected = {
+        let mut writing = std::pin::pin!(write(&mut receiver, &mut error_receiver, &mut to));
         tokio::select! {
-            ended = read(&mut from, client_id, &context, complain) => {
+            ended = read(&mut from, client_id, &context, errors) => {
                 let _ = context.events.send(ClientEvent::Disconnected(client_id)).await;
                 if ended.is_ok() {
-                    // It has only closed its side: it still listens to what was on the way, until
-                    // the conductor, who knows that it has left, says no more.
+                    // The client has closed only its output. It still reads the pending answers, until the
+                    // conductor closes the connection.
                     let _ = writing.await;
                 }
                 true
@@ -185,82 +190,81 @@ async fn call(
         }
     };
     let _ = to.shutdown().await;
-    if !hung_up {
-        // Closing with something unread would take from the client what it has not read itself.
-        let _ = tokio::time::timeout(FAREWELL, discard(&mut from)).await;
+    if !disconnected {
+        // Closing a socket with unread data would discard the data that the client has not read.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, discard(&mut from)).await;
         let _ = context.events.send(ClientEvent::Disconnected(client_id)).await;
     }
 }
 
-/// Hands over what the client says, until it closes its side or (an error) the connection breaks.
+/// Reads lines from the client until it closes its output. A broken connection is an error.
 async fn read(
     from: &mut (impl AsyncRead + Unpin),
     client_id: ClientId,
     context: &ListenerContext,
-    complain: Sender<Bytes>,
+    errors: Sender<Bytes>,
 ) -> io::Result<()> {
-    let mut lines = Lines::new(context.longest_line);
+    let mut lines = Lines::new(context.max_line);
     loop {
         let count = poll_fn(|cx| lines.poll_fill(from, cx)).await?;
         while let Some(line) = lines.next_line() {
-            hand_over(line, client_id, context, &complain).await?;
+            pass_on(line, client_id, context, &errors).await?;
         }
         if count == 0 {
             if let Some(line) = lines.last_line() {
-                hand_over(line, client_id, context, &complain).await?;
+                pass_on(line, client_id, context, &errors).await?;
             }
             return Ok(());
         }
     }
 }
 
-async fn hand_over(
+async fn pass_on(
     line: Line,
     client_id: ClientId,
     context: &ListenerContext,
-    complain: &Sender<Bytes>,
+    errors: &Sender<Bytes>,
 ) -> io::Result<()> {
-    let gone = || io::Error::other("nobody listens any more");
+    let ended = || io::Error::other("the conductor is shutting down");
     match line {
         Line::Text(line) => {
-            context.events.send(ClientEvent::Line { client_id, line }).await.map_err(|_| gone())
+            context.events.send(ClientEvent::Line { client_id, line }).await.map_err(|_| ended())
         }
         Line::TooLong { scan, length } => {
-            let complaint = too_long(&scan, length, context.longest_line);
-            // An answer is not answered: the error takes its place.
+            let error = too_long_error(&scan, length, context.max_line);
+            // A response is replaced by the error. Other messages are answered with it.
             if let DamagedLine::Response(_) = DamagedLine::from(&*scan) {
-                let heard = ClientEvent::Line { client_id, line: complaint };
-                return context.events.send(heard).await.map_err(|_| gone());
+                let event = ClientEvent::Line { client_id, line: error };
+                return context.events.send(event).await.map_err(|_| ended());
             }
-            complain.send(complaint).await.map_err(|_| gone())
+            errors.send(error).await.map_err(|_| ended())
         }
     }
 }
 
-/// The answer to a line that was not read, for the request that it was, or in place of the answer that
-/// it was, if that can be told.
-pub(super) fn too_long(scan: &Scan, length: usize, longest: usize) -> Bytes {
+/// The error for a line that is too long. It has the id of the request or response, if that can be determined.
+pub(super) fn too_long_error(scan: &Scan, length: usize, longest: usize) -> Bytes {
     let id = match DamagedLine::from(scan) {
         DamagedLine::Request(id) | DamagedLine::Response(id) => id,
         DamagedLine::Ambiguous(_) | DamagedLine::Unreadable => Id::NULL,
     };
-    let words = format!(
-        "this line of {length} bytes is too long: the conductor reads at most {longest}; start it \
+    let message = format!(
+        "this line of {length} bytes is too long: the limit is {longest} bytes; start the conductor \
          with a larger --max-line"
     );
-    Message::response(id, Outcome::error(code::INVALID_REQUEST, &words)).to_line().into()
+    Message::response(id, Outcome::error(code::INVALID_REQUEST, &message)).to_line().into()
 }
 
-/// Writes what is receiver to the client, and our complaints, until there is nothing more to say.
+/// Writes the lines for the client, and errors, until the sender is dropped.
 async fn write(
     receiver: &mut ClientReceiver,
-    complaints: &mut Receiver<Bytes>,
+    error_receiver: &mut Receiver<Bytes>,
     to: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
     let mut batch = Vec::new();
     loop {
         let (first, mut read) = tokio::select! {
-            Some(line) = complaints.recv() => (line, 0),
+            Some(line) = error_receiver.recv() => (line, 0),
             line = receiver.next() => match line {
                 Some(line) => (line.clone(), line.len()),
                 None => return to.flush().await,
@@ -276,12 +280,12 @@ async fn write(
         write_all(&batch, receiver, to).await?;
         receiver.mark_written(read);
         batch.clear();
-        // A long line does not keep its room.
+        // Releases the memory of a long line.
         batch.shrink_to(BATCH);
     }
 }
 
-/// Writes it all; a client that takes nothing is given up when the call is over.
+/// Writes the whole text. Once the sender is dropped, a client that does not read is given up.
 async fn write_all(
     mut text: &[u8],
     receiver: &ClientReceiver,
@@ -308,41 +312,44 @@ async fn discard(from: &mut (impl AsyncRead + Unpin)) {
     let _ = tokio::io::copy(from, &mut tokio::io::sink()).await;
 }
 
-/// How long connecting may take, and connecting and the conductor's first words together: together
-/// less than a second.
-const TO_CONNECT: Duration = Duration::from_millis(500);
-const TO_BE_WELCOME: Duration = Duration::from_millis(900);
+/// The time that `conductor mcp` has to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// The time that `conductor mcp` has to connect and authenticate.
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_millis(900);
 
-/// `conductor mcp PORT`: joins our standard streams to the conductor that waits there, until either
-/// side closes. Without a secret it joins them to whatever listens there.
+/// `conductor mcp PORT`: copies between the standard streams and a running conductor until either side closes.
+/// Without a secret in the environment it connects to any service on that port.
+///
+/// # Errors
+/// The connection or authentication failed.
 pub fn run(port: u16) -> Result<(), String> {
     let secret = std::env::var(SECRET).unwrap_or_default();
     let started = Instant::now();
     #[cfg(target_os = "linux")]
     if !secret.is_empty()
-        && super::handover::hand_over(port, &secret, started + TO_CONNECT).is_some()
+        && super::handover::hand_over(port, &secret, started + CONNECT_TIMEOUT).is_some()
     {
         return Ok(());
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, TO_CONNECT).map_err(|error| {
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).map_err(|error| {
         format!(
-            "no conductor listens on port {port}: {error}; the conductor that declared this MCP \
-             server has ended, or the port is wrong"
+            "no conductor is listening on port {port}: {error}; the conductor that declared this \
+             MCP server has exited, or the port is wrong"
         )
     })?;
     let failed =
-        |error: io::Error| format!("the connection to the conductor on port {port} broke: {error}");
+        |error: io::Error| format!("lost the connection to the conductor on port {port}: {error}");
     stream.set_nodelay(true).map_err(failed)?;
     if !secret.is_empty() {
-        introduce(&mut stream, &secret, started + TO_BE_WELCOME).map_err(|why| match why {
-            Refusal::Unknown => format!(
-                "the conductor on port {port} does not know this secret: the session it belonged \
-                 to has ended"
+        authenticate(&mut stream, &secret, started + AUTHENTICATION_TIMEOUT).map_err(|why| match why {
+            Rejection::UnknownSecret => format!(
+                "the conductor on port {port} rejected the secret in {SECRET}; the session that \
+                 declared this MCP server has ended"
             ),
-            Refusal::Stranger => format!(
-                "what listens on port {port} is not a conductor: the conductor that declared this \
-                 MCP server has ended, or the port is wrong"
+            Rejection::NotAConductor => format!(
+                "the service on port {port} is not a conductor; the conductor that declared this \
+                 MCP server has exited, or the port is wrong"
             ),
         })?;
         stream.set_read_timeout(None).map_err(failed)?;
@@ -353,76 +360,79 @@ pub fn run(port: u16) -> Result<(), String> {
         let _ = sending.shutdown(Shutdown::Write);
     });
     match copy(&mut stream, &mut io::stdout().lock()) {
-        // Whoever started us does not listen any more.
-        Err(Broken::To) => Ok(()),
-        // The conductor has closed while something was on its way to it.
-        Err(Broken::From(error)) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
-        Err(Broken::From(error)) => Err(failed(error)),
+        // The MCP client has closed the standard output of this command.
+        Err(CopyError::Write) => Ok(()),
+        // The conductor closed the connection while data was in transit.
+        Err(CopyError::Read(error)) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
+        Err(CopyError::Read(error)) => Err(failed(error)),
         Ok(()) => Ok(()),
     }
 }
 
-/// The first line of a connection.
-pub(super) fn introduction(secret: &str) -> Vec<u8> {
+/// The first line of a connection, with the secret.
+pub(super) fn authentication_line(secret: &str) -> Vec<u8> {
     let mut line = b"{\"conductor\":".to_vec();
     write_string(secret, &mut line);
     line.extend_from_slice(b"}\n");
     line
 }
 
-enum Refusal {
-    /// A conductor, but not for us.
-    Unknown,
-    /// Something else.
-    Stranger,
+/// Why authentication failed.
+enum Rejection {
+    /// A conductor closed the connection.
+    UnknownSecret,
+    /// The service did not answer like a conductor.
+    NotAConductor,
 }
 
-/// Says the secret and waits for the welcome, not a byte more.
-fn introduce(stream: &mut TcpStream, secret: &str, until: Instant) -> Result<(), Refusal> {
-    stream.write_all(&introduction(secret)).map_err(|_| Refusal::Unknown)?;
-    let mut welcome = vec![0; WELCOME.len()];
+/// Sends the secret and reads the answer. Does not read beyond it.
+fn authenticate(stream: &mut TcpStream, secret: &str, until: Instant) -> Result<(), Rejection> {
+    stream.write_all(&authentication_line(secret)).map_err(|_| Rejection::UnknownSecret)?;
+    let mut answer = vec![0; ACCEPTED.len()];
     let mut read = 0;
-    while read < welcome.len() {
+    while read < answer.len() {
         let left = until.saturating_duration_since(Instant::now());
-        // A timeout of zero would be none at all.
+        // A read timeout of zero is not allowed.
         if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
-            return Err(Refusal::Stranger);
+            return Err(Rejection::NotAConductor);
         }
-        match stream.read(&mut welcome[read..]) {
-            Ok(0) if read == 0 => return Err(Refusal::Unknown),
-            Ok(0) => return Err(Refusal::Stranger),
+        match stream.read(&mut answer[read..]) {
+            Ok(0) if read == 0 => return Err(Rejection::UnknownSecret),
+            Ok(0) => return Err(Rejection::NotAConductor),
             Ok(count) => read += count,
             Err(error) => match error.kind() {
                 io::ErrorKind::Interrupted => {}
-                io::ErrorKind::ConnectionReset if read == 0 => return Err(Refusal::Unknown),
-                _ => return Err(Refusal::Stranger),
+                io::ErrorKind::ConnectionReset if read == 0 => {
+                    return Err(Rejection::UnknownSecret);
+                }
+                _ => return Err(Rejection::NotAConductor),
             },
         }
-        if !WELCOME.as_bytes().starts_with(&welcome[..read]) {
-            return Err(Refusal::Stranger);
+        if !ACCEPTED.as_bytes().starts_with(&answer[..read]) {
+            return Err(Rejection::NotAConductor);
         }
     }
     Ok(())
 }
 
-/// Which end of a copy failed.
-enum Broken {
-    From(io::Error),
-    To,
+/// Which side of a copy failed.
+enum CopyError {
+    Read(io::Error),
+    Write,
 }
 
-/// Copies what is there as it comes, without waiting for more.
-fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<(), Broken> {
+/// Copies and flushes each chunk as it arrives.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<(), CopyError> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(count) => {
-                to.write_all(&buffer[..count]).map_err(|_| Broken::To)?;
-                to.flush().map_err(|_| Broken::To)?;
+                to.write_all(&buffer[..count]).map_err(|_| CopyError::Write)?;
+                to.flush().map_err(|_| CopyError::Write)?;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Broken::From(error)),
+            Err(error) => return Err(CopyError::Read(error)),
         }
     }
 }

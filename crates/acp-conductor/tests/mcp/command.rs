@@ -167,7 +167,7 @@ fn assert_fails(port: u16, secret: Option<&str>, words: &str) {
 fn the_command_reports_why_it_cannot_connect() {
     let secret = Some("0123456789abcdef");
     for secret in [None, secret] {
-        assert_fails(closed_port(), secret, "no conductor listens on");
+        assert_fails(closed_port(), secret, "no conductor is listening on");
     }
     // A service that accepts the connection and sends nothing.
     let (_silent, port) = listen();
@@ -175,7 +175,7 @@ fn the_command_reports_why_it_cannot_connect() {
     // A service that closes at once.
     let (listener, port) = listen();
     let closing = std::thread::spawn(move || drop(listener.accept().expect("a connection")));
-    assert_fails(port, secret, "does not know this secret");
+    assert_fails(port, secret, "rejected the secret");
     closing.join().expect("the service accepted the connection");
     // A service that sends something else.
     let (listener, port) = listen();
@@ -212,10 +212,10 @@ fn the_help_of_the_command_explains_it() {
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(output.status.success());
     for words in [
-        "MCP server that a running conductor has declared",
-        "Agents start this by themselves",
+        "Connect an MCP client to a running conductor",
+        "Agents run this command",
         SECRET,
-        "status 1",
+        "Exit status: 0",
         "PORT",
     ] {
         assert!(help.contains(words), "{words:?} is not in:\n{help}");

@@ -163,7 +163,7 @@ fn a_closed_session_closes_its_servers() {
                 );
                 let (status, stderr) = Bridge::start(&entry).status();
                 assert_eq!(status, 1, "{stderr}");
-                assert!(stderr.contains("does not know this secret"), "{stderr}");
+                assert!(stderr.contains("rejected the secret"), "{stderr}");
             }
             Client::Http(http) => {
                 let reply = http.call("POST", &[], &request("1", "tools/list", ""));

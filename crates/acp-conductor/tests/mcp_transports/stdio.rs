@@ -242,7 +242,7 @@ async fn the_command_reports_why_it_cannot_connect_in_one_line() {
     };
     let mut conductor = Conductor::start();
     let (port, _) = conductor.stdio();
-    refused(port, "does not know this secret: the session it belonged to has ended").await;
+    refused(port, "rejected the secret in CONDUCTOR_SECRET; the session that declared this MCP server has ended").await;
     conductor.assert_no_event();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -256,5 +256,5 @@ async fn the_command_reports_why_it_cannot_connect_in_one_line() {
     });
     refused(port, "is not a conductor").await;
     other_service.await.unwrap();
-    refused(port, "no conductor listens on").await;
+    refused(port, "no conductor is listening on").await;
 }

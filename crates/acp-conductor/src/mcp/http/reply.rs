@@ -1,4 +1,4 @@
-//! What a response is made of: a status and one text, or a stream of events.
+//! HTTP responses: a status with an optional text, or a stream of server-sent events.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,37 +14,40 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::session::{OutgoingMessage, Reader};
 
-/// How often a stream without messages shows that it is alive.
+/// The interval of keep-alive comments in an event stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// A response.
 pub(super) type Reply = Response<Body>;
 
-/// The reply to a request that is not carried out.
-pub(super) type Refusal = Box<Reply>;
+/// The response to a request that is rejected.
+pub(super) type ErrorReply = Box<Reply>;
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
 
+/// The body of a response.
 pub(super) enum Body {
     Text(Option<Bytes>),
     Events(Events),
 }
 
-/// The messages of one stream as events.
+/// A stream of messages as server-sent events.
 pub(super) struct Events {
     reader: Reader,
-    /// Was read to find out which status to send.
+    /// The first message, which was read to determine the status.
     first: Option<OutgoingMessage>,
     keep_alive: Interval,
 }
 
-/// A status without a text.
-pub(super) fn bare(status: StatusCode) -> Reply {
+/// A response without a text.
+pub(super) fn empty(status: StatusCode) -> Reply {
     let mut reply = Response::new(Body::Text(None));
     *reply.status_mut() = status;
     reply
 }
 
+/// A response with a JSON text.
 pub(super) fn json(status: StatusCode, text: Bytes) -> Reply {
     let mut reply = Response::new(Body::Text(Some(text)));
     *reply.status_mut() = status;
@@ -52,11 +55,12 @@ pub(super) fn json(status: StatusCode, text: Bytes) -> Reply {
     reply
 }
 
-/// With a JSON-RPC error as its text.
-pub(super) fn refusal(status: StatusCode, id: Id, code: i64, words: &str) -> Refusal {
-    Box::new(json(status, Message::response(id, Outcome::error(code, words)).to_line().into()))
+/// A response with a JSON-RPC error as its text.
+pub(super) fn error_reply(status: StatusCode, id: Id, code: i64, message: &str) -> ErrorReply {
+    Box::new(json(status, Message::response(id, Outcome::error(code, message)).to_line().into()))
 }
 
+/// A response with an event stream.
 pub(super) fn events(reader: Reader, first: Option<OutgoingMessage>) -> Reply {
     let mut keep_alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -85,7 +89,8 @@ impl Events {
     }
 }
 
-/// A line break between the tokens of a message would end the event's data.
+/// Encodes a message as a server-sent event. Line breaks between tokens become spaces, because a line break
+/// ends the data of an event.
 pub(in crate::mcp) fn event(line: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(line.len() + 8);
     out.extend_from_slice(b"data: ");

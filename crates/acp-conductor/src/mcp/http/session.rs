@@ -1,10 +1,10 @@
-//! One HTTP client: which of its open responses gets what is outgoing to it.
+//! The session of an HTTP client. It chooses the response stream for each message to the client:
 //!
-//! - An answer goes to the POST that carried the request, and progress of that request, too.
-//! - A request of the server is most likely about an open request of the client: it goes to the
-//!   latest POST, else to the GET stream. (There are clients that refuse it on the GET stream.)
-//! - Other notifications go to the GET stream, else to the latest POST.
-//! - What finds no stream is kept until one comes.
+//! - An answer goes to the POST of its request, and so does progress of that request.
+//! - A request of the server is probably related to an open request of the client. It goes to the latest POST, or
+//!   else to the GET stream. (Some clients reject requests on the GET stream.)
+//! - Other notifications go to the GET stream, or else to the latest POST.
+//! - A message without a stream is kept until the client opens one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
@@ -17,52 +17,53 @@ use mcp::{ClientId, Ticket};
 
 use crate::mcp::ClientReceiver;
 
-/// How much is kept for a client that has nothing open to hear it on.
+/// The limits for messages that are kept for a client without an open stream.
 const MAX_KEPT: usize = 1000;
 const MAX_KEPT_BYTES: usize = 8 * 1024 * 1024;
 
 const PROGRESS: &str = "notifications/progress";
 
+/// An HTTP client.
 pub(super) struct Session {
     pub client_id: ClientId,
     pub ticket: Ticket,
     state: Mutex<State>,
 }
 
-/// How long a client stays.
+/// How long a client stays connected.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum SessionLifetime {
-    /// As long as its one POST.
+    /// For a single POST: the client is stateless.
     OnePost,
-    /// It has asked for a session; once it has read the answer it stays.
+    /// For the POST with `initialize`, and longer once the client has read the answer.
     Requested,
-    /// Until it says that it leaves.
+    /// Until the client sends a DELETE.
     Established,
 }
 
 struct State {
     outgoing: ClientReceiver,
     lifetime: SessionLifetime,
-    /// By the order in which they were opened.
+    /// The open response streams, in the order in which they were opened.
     streams: BTreeMap<u64, Stream>,
     opened: u64,
     kept: VecDeque<OutgoingMessage>,
     bytes_kept: usize,
     has_dropped: bool,
-    /// The client has left.
-    left: bool,
-    /// Nothing more will be outgoing.
-    over: bool,
+    /// Whether the client has disconnected.
+    disconnected: bool,
+    /// Whether the session has ended.
+    ended: bool,
     delivery_task: Option<Waker>,
-    /// Whom to wake as soon as the lock is free.
+    /// The tasks to wake when the lock is released.
     to_wake: Vec<Waker>,
 }
 
-/// What one response still has to carry.
+/// The messages for one open response.
 struct Stream {
     kind: Kind,
     messages: VecDeque<OutgoingMessage>,
-    /// Ends when it has carried this.
+    /// Whether the response ends after these messages.
     complete: bool,
     reader: Option<Waker>,
 }
@@ -72,7 +73,7 @@ enum Kind {
     Post { requests: Vec<Request>, only_answers: bool },
 }
 
-/// A request that waits for its answer.
+/// A request of the client that has not been answered.
 pub(super) struct Request {
     pub id: Id,
     token: Option<Id>,
@@ -85,18 +86,19 @@ impl Request {
     }
 }
 
-/// One message to the client.
+/// A message to the client.
 pub(super) struct OutgoingMessage {
     pub line: Bytes,
     pub kind: MessageKind,
-    /// It came from the conductor, who counted what is unread.
+    /// Whether the message counts as unread in `ClientReceiver`.
     counted: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
+/// The kind of a message to the client.
 pub(super) enum MessageKind {
     Result,
-    /// With its code.
+    /// An error response, with its code.
     Error(i64),
     Request,
     /// A notification.
@@ -118,22 +120,22 @@ impl Session {
             kept: VecDeque::new(),
             bytes_kept: 0,
             has_dropped: false,
-            left: false,
-            over: false,
+            disconnected: false,
+            ended: false,
             delivery_task: None,
             to_wake: Vec::new(),
         };
         Arc::new(Session { client_id, ticket, state: Mutex::new(state) })
     }
 
-    /// The response to a POST with these requests. One that can carry `only_answers` gets nothing else.
+    /// Opens the response to a POST with these requests. With `only_answers` it carries no other messages.
     pub fn open_post(self: &Arc<Session>, requests: Vec<Request>, only_answers: bool) -> Reader {
         let kind = Kind::Post { requests, only_answers };
         Reader { number: self.change(|state| state.open(kind)), session: self.clone() }
     }
 
-    /// The response to a GET. It takes the place of an earlier one, which may be broken without our
-    /// knowing, and gets what that one has not carried.
+    /// Opens the response to a GET. It replaces an earlier one, whose connection may be broken, and takes over
+    /// its unsent messages.
     pub fn open_get(self: &Arc<Session>) -> Reader {
         let number = self.change(|state| {
             let mut messages = VecDeque::new();
@@ -154,16 +156,16 @@ impl Session {
         Reader { session: self.clone(), number }
     }
 
-    /// The client says that it leaves.
-    pub fn leave(&self) {
-        self.change(State::leave);
+    /// Disconnects the client.
+    pub fn disconnect(&self) {
+        self.change(State::disconnect);
     }
 
-    /// Takes what is outgoing to the client to where it belongs. Ready when the call is over, be it that
-    /// the client has left or that nothing more will be outgoing.
+    /// Distributes the messages to the client to its streams. Ready when the client or the conductor has
+    /// disconnected.
     pub fn poll_deliver(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.change(|state| {
-            while !state.left {
+            while !state.disconnected {
                 let next = pin!(state.outgoing.next()).poll(cx);
                 match next {
                     Poll::Ready(Some(line)) => state.route(line),
@@ -178,10 +180,10 @@ impl Session {
         })
     }
 
-    /// The call is over: whatever is still open is answered and ends.
+    /// Ends the session: answers the open requests with an error and ends the streams.
     pub fn end(&self) {
         self.change(|state| {
-            state.over = true;
+            state.ended = true;
             for stream in state.streams.values_mut() {
                 stream.end();
                 state.to_wake.extend(stream.reader.take());
@@ -189,6 +191,7 @@ impl Session {
         });
     }
 
+    /// Changes the state under the lock, then wakes tasks.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut state);
@@ -200,6 +203,7 @@ impl Session {
 }
 
 impl State {
+    /// Opens a stream. Returns its number.
     fn open(&mut self, kind: Kind) -> u64 {
         let number = self.opened;
         self.opened += 1;
@@ -209,13 +213,14 @@ impl State {
             self.has_dropped = false;
             stream.messages.append(&mut self.kept);
         }
-        if self.over {
+        if self.ended {
             stream.end();
         }
         self.streams.insert(number, stream);
         number
     }
 
+    /// Adds a message to the right stream.
     fn route(&mut self, line: Bytes) {
         match Message::parse(&line) {
             Ok(Message::Response { id, outcome, .. }) if !id.is_null() => {
@@ -233,7 +238,9 @@ impl State {
                         self.to_wake.extend(reader);
                     }
                     None => {
-                        tracing::debug!("an MCP client does not wait for its answer any more");
+                        tracing::debug!(
+                            "dropped an answer: the MCP client has closed the response"
+                        );
                         self.outgoing.mark_written(line.len());
                     }
                 }
@@ -250,7 +257,7 @@ impl State {
                         let reader = stream.reader.take();
                         self.to_wake.extend(reader);
                     }
-                    // It wants the bare answer.
+                    // The stream carries only answers.
                     Some(_) => self.outgoing.mark_written(line.len()),
                     None => self.route_to_any_stream(line, MessageKind::Other),
                 }
@@ -258,15 +265,13 @@ impl State {
             Ok(Message::Request { .. }) => self.route_to_any_stream(line, MessageKind::Request),
             Ok(_) => self.route_to_any_stream(line, MessageKind::Other),
             Err(error) => {
-                tracing::warn!(
-                    "what was to be outgoing to an MCP client is not a message: {error}"
-                );
+                tracing::warn!("dropped an invalid message to an MCP client: {error}");
                 self.outgoing.mark_written(line.len());
             }
         }
     }
 
-    /// Says what belongs to no request of the client, as far as we know.
+    /// Adds a message that does not belong to a request of the client to the best open stream.
     fn route_to_any_stream(&mut self, line: Bytes, kind: MessageKind) {
         let open = || self.streams.iter().rev().filter(|(_, stream)| stream.accepts_any_message());
         let wanted =
@@ -283,6 +288,7 @@ impl State {
         }
     }
 
+    /// Keeps a message until the client opens a stream. Drops the oldest ones beyond the limits.
     fn keep(&mut self, message: OutgoingMessage) {
         self.bytes_kept += message.line.len();
         self.kept.push_back(message);
@@ -292,29 +298,29 @@ impl State {
             self.outgoing.mark_written(oldest.line.len());
             if !std::mem::replace(&mut self.has_dropped, true) {
                 tracing::warn!(
-                    "an MCP client on HTTP has no stream open for messages from the server: those \
-                     beyond the last {MAX_KEPT} or {MAX_KEPT_BYTES} bytes are lost"
+                    "an MCP client on HTTP has no open stream for messages from the server; only the \
+                     last {MAX_KEPT} messages or {MAX_KEPT_BYTES} bytes are kept"
                 );
             }
         }
     }
 
-    /// The open stream with such a request. The oldest, should a client use an id twice.
-    fn stream(&mut self, is_it: impl Fn(&Request) -> bool) -> Option<&mut Stream> {
+    /// The stream with a matching request. The oldest one, if the client has used an id twice.
+    fn stream(&mut self, matches: impl Fn(&Request) -> bool) -> Option<&mut Stream> {
         self.streams.values_mut().find(|stream| match &stream.kind {
-            Kind::Post { requests, .. } => requests.iter().any(&is_it),
+            Kind::Post { requests, .. } => requests.iter().any(&matches),
             Kind::Get => false,
         })
     }
 
-    fn leave(&mut self) {
-        self.left = true;
+    fn disconnect(&mut self) {
+        self.disconnected = true;
         self.to_wake.extend(self.delivery_task.take());
     }
 }
 
 impl Stream {
-    /// Can it carry what belongs to no request of its own?
+    /// Whether the stream can carry messages that do not belong to its requests.
     fn accepts_any_message(&self) -> bool {
         !self.complete && !matches!(self.kind, Kind::Post { only_answers: true, .. })
     }
@@ -332,8 +338,9 @@ impl Stream {
         self.complete = true;
         let Kind::Post { requests, .. } = &mut self.kind else { return };
         for request in requests.drain(..) {
-            let words = "the connection to the MCP server has ended";
-            let answer = Message::response(request.id, Outcome::error(code::INTERNAL_ERROR, words));
+            let message = "the connection to the MCP server was closed";
+            let answer =
+                Message::response(request.id, Outcome::error(code::INTERNAL_ERROR, message));
             let kind = MessageKind::Error(code::INTERNAL_ERROR);
             self.messages.push_back(OutgoingMessage {
                 line: answer.to_line().into(),
@@ -344,14 +351,14 @@ impl Stream {
     }
 }
 
-/// One response as it is written. Dropping it means that the client does not read it any more.
+/// Reads the messages of one response. Dropping it means that the client has closed the response.
 pub(super) struct Reader {
     session: Arc<Session>,
     number: u64,
 }
 
 impl Reader {
-    /// The next message, `None` at the end.
+    /// The next message; `None` at the end of the response.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<OutgoingMessage>> {
         self.session.change(|state| {
             let Some(stream) = state.streams.get_mut(&self.number) else {
@@ -378,6 +385,7 @@ impl Reader {
         })
     }
 
+    /// The next message; `None` at the end of the response.
     pub async fn next(&mut self) -> Option<OutgoingMessage> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -389,7 +397,7 @@ impl Drop for Reader {
             let Some(stream) = state.streams.remove(&self.number) else { return };
             for message in stream.messages {
                 match message.kind {
-                    // Another stream can still carry it.
+                    // Another stream can carry it.
                     MessageKind::Request | MessageKind::Other => {
                         state.route_to_any_stream(message.line, message.kind)
                     }
@@ -398,7 +406,7 @@ impl Drop for Reader {
                 }
             }
             if state.lifetime != SessionLifetime::Established {
-                state.leave();
+                state.disconnect();
             }
         });
     }
