@@ -1,4 +1,4 @@
-//! The few shapes of ACP that a conductor reads or edits. Everything else is opaque.
+//! The few methods and shapes of ACP that a conductor reads or edits. Everything else is opaque to it.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -7,41 +7,48 @@ use std::ops::Deref;
 use crate::json::Json;
 use crate::message::{Call, Id};
 
-/// The handshake. Inside the conductor every component is sent `initialize`; how a proxy's
-/// generation spells it is its dialect's business.
+/// The handshake. Inside the conductor every component gets `initialize`. The dialect of a proxy's link
+/// translates it for the proxy's generation.
 pub const INITIALIZE: &str = "initialize";
 
-/// Cancels a request by its id, which is known on one link only.
+/// Cancels a request by its id. The id is valid on one link only.
 pub const CANCEL_REQUEST: &str = "$/cancel_request";
 
+/// Starts a turn of a session.
 pub const PROMPT: &str = "session/prompt";
 
-/// What an agent tells about a session while it works.
+/// Reports the progress of a session.
 pub const UPDATE: &str = "session/update";
 
-/// Stops the turn of a session.
+/// Cancels the turn of a session.
 pub const CANCEL_SESSION: &str = "session/cancel";
 
+/// Ends a session.
 pub const CLOSE_SESSION: &str = "session/close";
+/// Ends a session and deletes its history.
 pub const DELETE_SESSION: &str = "session/delete";
 
-/// The requests and notifications of ACP that the core acts on, by what they do.
+/// What a method does, for the methods that the conductor acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
-    /// Sets a session up.
+    /// Sets up a session.
     SetUp,
     /// Ends a session.
     End,
+    /// Starts a turn of a session.
     Prompt,
+    /// Authenticates the user.
     Authenticate,
+    /// Ends the authentication.
     LogOut,
-    /// Stops the turn of a session.
+    /// Cancels the turn of a session.
     CancelSession,
+    /// Cancels a request.
     CancelRequest,
 }
 
 impl Topic {
-    /// The topic of a method; most methods have none.
+    /// The topic of a method. Most methods have none.
     pub fn of(method: &str) -> Option<Topic> {
         match method {
             UPDATE => None,
@@ -59,11 +66,12 @@ impl Topic {
     }
 }
 
+/// The topic of a request or notification.
 pub fn topic(call: &Call) -> Option<Topic> {
     Topic::of(&call.method.name())
 }
 
-/// The id of a session, as the agent has made it up. Empty while it is not known.
+/// The id of a session, which the agent chooses. Empty while it is not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionId(String);
 
@@ -100,53 +108,55 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// The session that params, or a result, name.
+/// The `sessionId` member of params or a result.
 pub fn session_of(json: &Json) -> Option<SessionId> {
     Some(SessionId(json.member("sessionId")?.text()?.into_owned()))
 }
 
-/// The session that the params of a call name.
+/// The `sessionId` member of the params of a call.
 pub fn session_of_call(call: &Call) -> Option<SessionId> {
     call.params.as_ref().and_then(session_of)
 }
 
-/// The highest protocol version a conductor relays. It understands neither 1 nor 2, it carries both.
+/// The highest protocol version that a conductor relays. A conductor relays versions 1 and 2 without
+/// interpreting them.
 pub const HIGHEST_VERSION: u16 = 2;
 
-/// `protocolVersion` of the params or the result of `initialize`; `None` if it is not a version.
+/// The `protocolVersion` member of the params or the result of `initialize`. `None` unless it is a
+/// non-negative integer.
 pub fn protocol_version(json: &Json) -> Option<u16> {
     let version = json.member("protocolVersion")?;
     let digits = version.as_str();
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // However large: it is lowered anyway.
+    // A version that does not fit is lowered anyway.
     Some(digits.parse().unwrap_or(u16::MAX))
 }
 
-/// The same params, asking for another version.
+/// The params of `initialize` with another protocol version.
 pub fn with_protocol_version(params: &Json, version: u16) -> Json {
     params.with_member("protocolVersion", &Json::trusted(version.to_string()))
 }
 
-/// Does this result of `initialize` open a v2 connection? Some v1 agents echo any number, so the
-/// number counts only with `info`, a field that v2 requires and v1 does not have.
+/// Whether this result of `initialize` opens a v2 connection. Some v1 agents echo any version number, so
+/// the number counts only together with `info`, a member that v2 requires and v1 does not have.
 pub fn speaks_v2(result: &Json) -> bool {
     protocol_version(result).is_some_and(|version| version >= 2) && result.member("info").is_some()
 }
 
-/// Which request `$/cancel_request` is about.
+/// The id in the params of `$/cancel_request`.
 pub fn cancelled_id(params: &Json) -> Option<Id> {
     Id::new(params.member("requestId")?)
 }
 
-/// The same cancellation, for the id that the request has on another link.
+/// The params of `$/cancel_request` with the id that the request has on another link.
 pub fn cancel_params(params: &Json, id: &Id) -> Json {
     params.with_member("requestId", id.json())
 }
 
-/// Params of `initialize` for a component that knows ACP v1 only. What both versions have is kept;
-/// what only v2 has is left out, since it would be taken for something else.
+/// The params of `initialize` for a component that knows only ACP v1. Members that both versions have are
+/// kept. Members that only v2 has are removed, because v1 gives some of them another meaning.
 pub fn lowered_to_v1(params: &Json) -> Json {
     if protocol_version(params).is_none_or(|version| version <= 1) {
         return params.clone();
@@ -198,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_named_by_a_string() {
+    fn a_session_id_is_a_string() {
         let call = |params: &str| session_of_call(&Call::new("x", json(params)));
         assert_eq!(call(r#"{"sessionId":"s\u0031"}"#).as_deref(), Some("s1"));
         assert_eq!(call(r#"{"sessionId":1}"#), None);
@@ -206,9 +216,9 @@ mod tests {
         assert_eq!(session_of(&json(r#"{"sessionId":""}"#)).as_deref(), Some(""));
     }
 
-    /// Checklist 12, 13: a version is a number, however large.
+    /// Checklist 12, 13: a version is an integer of any size.
     #[test]
-    fn only_whole_numbers_are_versions() {
+    fn only_non_negative_integers_are_versions() {
         let version =
             |value: &str| protocol_version(&json(&format!(r#"{{"protocolVersion":{value}}}"#)));
         assert_eq!([version("0"), version("1"), version("99")], [Some(0), Some(1), Some(99)]);
@@ -219,9 +229,9 @@ mod tests {
         assert_eq!(protocol_version(&Json::EMPTY), None);
     }
 
-    /// Some agents of version 1 echo any number.
+    /// Some agents of version 1 echo any version number.
     #[test]
-    fn a_v2_connection_needs_the_number_and_the_field_that_only_v2_has() {
+    fn a_v2_connection_needs_the_version_number_and_the_v2_member() {
         assert!(speaks_v2(&json(r#"{"protocolVersion":2,"info":{}}"#)));
         assert!(speaks_v2(&json(r#"{"protocolVersion":3,"info":{}}"#)));
         assert!(!speaks_v2(&json(r#"{"protocolVersion":1,"info":{}}"#)));
@@ -230,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancellation_names_a_request_and_can_be_rewritten() {
+    fn the_id_of_a_cancellation_is_read_and_replaced() {
         let params = json(r#"{"requestId":7,"x": 1.10}"#);
         assert_eq!(cancelled_id(&params), Some(Id::from(7)));
         assert_eq!(cancelled_id(&json(r#"{"requestId":{}}"#)), None);
@@ -240,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_version_1_keeps_what_both_versions_have() {
+    fn lowering_to_version_1_keeps_the_common_members() {
         for same in [r#"{"protocolVersion":1,"info":{}}"#, r#"{"protocolVersion":"0.1.0"}"#, "{}"] {
             assert_eq!(lowered_to_v1(&json(same)), json(same));
         }

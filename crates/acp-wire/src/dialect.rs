@@ -1,10 +1,9 @@
-//! Which lines a link carries, and which way each one goes.
+//! Translates between the lines of a link and messages with a direction.
 //!
-//! Every link has one dialect value. It knows the *role* of the peer behind the link and the
-//! *generation* of the proxy protocol it speaks; the router knows neither. One rule holds for all
-//! generations: on the link to a proxy, plain means the editor's side and an envelope means the
-//! agent's side, in both directions. On the link to an outer conductor, whose proxy we are, it is
-//! the same seen from the other end.
+//! Every link has one [`Dialect`]. It knows the *role* of the peer and the *generation* of the proxy
+//! protocol that the peer speaks. The router knows neither. One rule holds for all generations: on the link
+//! to a proxy, plain lines belong to the editor's side and envelopes to the agent's side, in both
+//! directions. On the link to an outer conductor the same rule holds, seen from the proxy's end.
 //!
 //! | peer | its plain lines go | its envelopes go | sent plain | sent in an envelope |
 //! |---|---|---|---|---|
@@ -13,18 +12,19 @@
 //! | proxy | toward the editor | toward the agent | toward the agent | toward the editor |
 //! | outer conductor | toward the agent | toward the editor | toward the editor | toward the agent |
 //!
-//! Answers are never in an envelope, and neither is `$/cancel_request`: its id belongs to the link.
+//! Answers are never in an envelope. Neither is `$/cancel_request`, because its id belongs to the link.
 //!
 //! # Layout
-//! - [`plain`]: the editor and the agent
-//! - [`proxy`]: a proxy of ours; finds out which generation it is of
-//! - [`outer`]: the conductor above us; recognises which generation greets us
-//! - [`generation`]: what generations differ in, and the list of them
-//! - `p5`, `p4`, `p3`, `p3t`, `p2`, `p1`, `p0`: one generation each, with the examples of its document
-//! - [`updates`]: which `session/update`s the SDKs of a generation can read
-//! - `envelope`, `offer`, `words`: wrapping and unwrapping; the capability with which older ones are
-//!   greeted; a capability that each calls by another name
-//! - `restore`: takes out again what was put into a handshake for one component
+//! - [`plain`]: the links to the editor and the agent
+//! - [`proxy`]: the link to a proxy; detects the proxy's generation
+//! - [`outer`]: the link to an outer conductor; detects its generation
+//! - [`generation`]: the list of generations and what they differ in
+//! - `p5`, `p4`, `p3`, `p3t`, `p2`, `p1`, `p0`: one generation each, with examples from its document
+//! - [`updates`]: the `session/update`s that the SDKs of a generation can read
+//! - `envelope`: wraps and unwraps messages
+//! - `offer`: the capability in the handshake of the older generations
+//! - `mcp_capability`: the capability "supports MCP over ACP", which each generation has at another path
+//! - `restore`: removes what was added to a handshake for one component
 
 use bytes::Bytes;
 
@@ -55,24 +55,24 @@ pub use plain::Plain;
 pub use proxy::Proxy;
 pub(crate) use restore::{KeyPath, restored};
 
-/// One end of a link. The variant is the role of the peer behind it. What only one role can do is a
-/// method of that role: see [`proxy`](Dialect::proxy) and [`outer_mut`](Dialect::outer_mut).
+/// The dialect of one link. The variant is the role of the peer. Operations for one role are methods of its
+/// type: see [`proxy`](Dialect::proxy) and [`outer_mut`](Dialect::outer_mut).
 #[derive(Debug)]
 pub enum Dialect {
     /// The editor or the agent.
     Plain(Plain),
-    /// A proxy of ours.
+    /// A proxy of this chain.
     Proxy(Box<Proxy>),
-    /// The conductor above us.
+    /// An outer conductor, for which this chain is a proxy.
     Outer(Box<Outer>),
     /// The second link of an SCP proxy.
     Relay(Box<Relay>),
 }
 
 impl Dialect {
-    /// Reads a line. `None` means that the line was for the dialect itself. What the dialect has to
-    /// say back at once is appended to `out`, the queue of this link. The side of a response has no
-    /// meaning: responses go back to the component that asked.
+    /// Decodes a line. `None` means that the dialect has handled the line itself. Lines that the dialect
+    /// sends back at once are appended to `out`, the queue of this link. The side of a response has no
+    /// meaning: a response goes to the requester.
     pub fn decode(
         &mut self,
         line: &Bytes,
@@ -86,7 +86,7 @@ impl Dialect {
         }
     }
 
-    /// Appends the line that carries `message`, which travels toward `toward`.
+    /// Appends the line for `message`, which travels toward `toward`.
     pub fn encode(&mut self, toward: Side, message: &Message, out: &mut dyn Sink) {
         match self {
             Dialect::Plain(_) => message.write_line(out),
@@ -106,7 +106,7 @@ impl Dialect {
         }
     }
 
-    /// What is spoken here, as far as it is known.
+    /// The protocol of the link, as far as it is known.
     pub fn protocol(&self) -> LinkProtocol {
         match self {
             Dialect::Plain(_) => LinkProtocol::Plain,
@@ -114,12 +114,12 @@ impl Dialect {
         }
     }
 
-    /// How many bytes wait in the dialect itself until its generation is known.
+    /// How many bytes of messages the dialect holds until the generation is known.
     pub fn held_bytes(&self) -> usize {
         self.proxy().map_or(0, Proxy::held_bytes)
     }
 
-    /// The peer as a proxy of ours, for the handshake with it.
+    /// The dialect of a proxy, if the peer is one.
     pub fn proxy(&self) -> Option<&Proxy> {
         match self {
             Dialect::Proxy(it) => Some(it),
@@ -127,6 +127,7 @@ impl Dialect {
         }
     }
 
+    /// The dialect of a proxy, if the peer is one.
     pub fn proxy_mut(&mut self) -> Option<&mut Proxy> {
         match self {
             Dialect::Proxy(it) => Some(it),
@@ -134,7 +135,7 @@ impl Dialect {
         }
     }
 
-    /// The peer as the conductor above us.
+    /// The dialect of an outer conductor, if the peer is one.
     pub fn outer_mut(&mut self) -> Option<&mut Outer> {
         match self {
             Dialect::Outer(it) => Some(it),
@@ -167,16 +168,17 @@ impl From<Relay> for Dialect {
     }
 }
 
-/// A line that goes no further.
+/// A line that is refused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rejection {
+    /// Why the line is refused.
     pub why: Malformed,
-    /// What its sender is told, if it can be told anything.
+    /// The error for its sender, if the line has an id.
     pub reply: Option<Box<Message>>,
 }
 
 impl Rejection {
-    /// For a message that is well-formed but not allowed here.
+    /// Refuses a well-formed message that is not allowed on this link.
     fn refusal(id: Option<Id>, code: i64, why: &'static str) -> Rejection {
         let reply = id.clone().map(|id| Message::response(id, Outcome::error(code, why)).into());
         Rejection { why: Malformed::NotAMessage { id: id.unwrap_or(Id::NULL), why }, reply }
@@ -197,7 +199,7 @@ impl From<Malformed> for Rejection {
     }
 }
 
-/// What is said to those who use the words of the proxy protocol out of turn.
+/// The errors for peers that misuse the proxy protocol.
 const NOT_A_PROXY: &str =
     "only a proxy may send a successor envelope, and this connection is not a proxy's";
 const NESTED: &str = "an envelope must not be inside another envelope";

@@ -1,28 +1,28 @@
-//! How a chain that is itself a proxy tells the conductor above it that it contains a guard.
+//! The flag with which a nested chain tells the outer conductor that it contains a guard.
 //!
-//! Nothing may pass without a guard, so nothing may pass without a chain that contains one: the conductor
-//! above must not leave that chain out. The answer to `initialize` of such a chain contains a flag:
+//! A guard must not be bypassed, so a chain that contains a guard must not be bypassed either. The answer
+//! of such a chain to `initialize` contains a flag:
 //!
 //! ```json
 //! {"protocolVersion":1,"_meta":{"conductor":{"guards":true}}}
 //! ```
 //!
-//! Only the component that answers may set the flag. Therefore the conductor above hides from a proxy what
-//! the successor of that proxy says in this path ([`hide_flag`]), and puts it back into the answer of the proxy
-//! ([`take_flag`]). An agent that says anything there can neither set nor clear the flag of a chain, and its
-//! words reach the editor unchanged. To any other program the flag is one more member of `_meta`.
+//! Only the component that answers may set the flag. Before the outer conductor forwards a successor's
+//! answer to a proxy, it removes any value at this path ([`hide_flag`]). It restores the value in the
+//! proxy's own answer ([`take_flag`]). So an agent can neither set nor clear the flag of a chain, and its
+//! value reaches the editor unchanged. To any other program the flag is one more member of `_meta`.
 
 use crate::dialect::{KeyPath, restored};
 use crate::json::Json;
 
 const PATH: KeyPath = &["_meta", "conductor", "guards"];
 
-/// The result of `initialize` of a chain that contains a guard.
+/// The result of `initialize` with the flag set.
 pub fn set_flag(result: &Json) -> Json {
     result.with_at(PATH, Some(&Json::TRUE))
 }
 
-/// Puts into one result what another one says of guards, if it says anything.
+/// Copies the flag from one result to another, if it is there.
 pub fn copy_flag(from: &Json, to: &Json) -> Json {
     match from.at(PATH) {
         Some(said) => to.with_at(PATH, Some(&said)),
@@ -30,8 +30,8 @@ pub fn copy_flag(from: &Json, to: &Json) -> Json {
     }
 }
 
-/// A result of `initialize` as a proxy gets it from its successor: nothing stands where the proxy may put
-/// the flag, nor anything that could not contain it.
+/// The successor's result of `initialize` as a proxy gets it: without the flag, and without any value in
+/// its path that is not an object.
 pub fn hide_flag(result: &Json) -> Json {
     let in_the_way = |depth: &usize| {
         let value = result.at(&PATH[..*depth]);
@@ -43,8 +43,8 @@ pub fn hide_flag(result: &Json) -> Json {
     }
 }
 
-/// Whether the component that gave this result contains a guard; and the result with what its successor
-/// said in path of the flag. `successor` is what the successor has answered, before [`hide_flag`].
+/// Whether the component that gave this result contains a guard, and the result with the successor's value
+/// in place of the flag. `successor` is the successor's answer before [`hide_flag`].
 pub fn take_flag(result: &Json, successor: Option<&Json>) -> (bool, Json) {
     let flag = result.at(PATH);
     let base = successor.cloned().unwrap_or(Json::EMPTY);
@@ -52,7 +52,7 @@ pub fn take_flag(result: &Json, successor: Option<&Json>) -> (bool, Json) {
         return (false, result.clone());
     }
     let set = flag.is_some_and(|it| !matches!(it.as_str(), "false" | "null" | "0"));
-    // A component that has changed nothing else: not even the spelling is another one.
+    // If the component changed nothing else, the successor's text is used unchanged.
     let same = hide_flag(result) == hide_flag(&base);
     (set, if same { base } else { restored(result, &base, &[PATH]) })
 }
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(heard.at(PATH), None, "{successor}");
             assert_eq!(take_flag(&heard, Some(&successor)), (false, successor.clone()));
             assert_eq!(take_flag(&set_flag(&heard), Some(&successor)), (true, successor.clone()));
-            // Twice, as by a chain within a chain whose conductor does not take it out.
+            // Twice, as by nested chains whose conductor does not remove the flag.
             assert_eq!(
                 take_flag(&set_flag(&set_flag(&heard)), Some(&successor)),
                 (true, successor)
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_in_the_way_of_the_flag_is_hidden() {
+    fn only_values_in_the_path_of_the_flag_are_hidden() {
         for (result, hidden) in [
             (
                 r#"{"_meta":{"x":1,"conductor":{"more":1,"guards":0}}}"#,
@@ -108,9 +108,9 @@ mod tests {
         }
     }
 
-    /// A proxy in the inner chain may drop all that the successor said beside the protocol.
+    /// A proxy of the inner chain may drop all members except those of the protocol.
     #[test]
-    fn an_answer_without_meta_has_a_flag_as_well() {
+    fn the_flag_can_be_set_in_an_answer_without_meta() {
         for successor in ANSWERS {
             let successor = Json::trusted(successor);
             let bare = Json::trusted(r#"{"protocolVersion":1}"#);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_counts_without_an_answer_of_the_successor() {
+    fn the_flag_counts_without_an_answer_of_the_successor() {
         let said = Json::trusted(r#"{"_meta":{"conductor":{"guards":1}}}"#);
         assert_eq!(take_flag(&said, None), (true, Json::EMPTY));
         assert!(!take_flag(&Json::trusted(r#"{"_meta":{"conductor":{"guards":0}}}"#), None).0);

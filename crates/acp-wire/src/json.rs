@@ -1,9 +1,9 @@
-//! Just enough JSON: check one text, find the members of its outermost object, copy none of it.
+//! JSON values as text: checks a value, finds members of its outermost object, and copies nothing.
 //!
-//! A conductor forwards what it does not understand, so a payload is never turned into a tree: it
-//! is checked once, byte by byte, and kept as a range of the line it came on. That preserves key
-//! order, number spelling and escapes by construction. The walk keeps its own bit stack instead of
-//! recursing, so no depth of nesting can overflow the thread's stack.
+//! A conductor forwards messages that it does not understand, so it never builds a tree from a payload. It
+//! checks the text once and keeps it as a range of the line that contained it. This preserves the order of
+//! keys, the spelling of numbers, and escapes. The parser does not recurse, so deeply nested values cannot
+//! overflow the stack.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,28 +19,32 @@ mod walk;
 
 pub(crate) use walk::{Walker, plain_prefix_length};
 
-/// The text of one valid JSON value, without white space around it and without line breaks (they
-/// would split the frame of the message that carries it).
+/// The text of one valid JSON value.
+///
+/// It has no white space around it and no line breaks in it. A clone shares the memory of the line that
+/// contained it; see [`detached`](Json::detached).
 #[derive(Clone)]
 pub struct Json(Bytes, SessionAt);
 
-/// Where the value of the member `sessionId` stands in an object, if that was found out when the object was
-/// checked. The core asks for the session of a message several times; a prompt may be long.
+/// The position of the member `sessionId` in the text of an object, if it was found while the line was
+/// parsed. The session of a message is needed several times, and a prompt may be long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionAt(u32);
 
 impl SessionAt {
+    /// The position was not looked for.
     const UNKNOWN: SessionAt = SessionAt(0);
     /// The object has no such member.
-    pub const ABSENT: SessionAt = SessionAt(u32::MAX);
+    pub(crate) const ABSENT: SessionAt = SessionAt(u32::MAX);
 
-    /// `position` is that in the text of the object.
-    pub fn new(position: usize) -> SessionAt {
+    /// A member at `position` in the text of the object.
+    pub(crate) fn new(position: usize) -> SessionAt {
         let position = u32::try_from(position).ok().filter(|it| *it != u32::MAX);
         position.map_or(SessionAt::UNKNOWN, SessionAt)
     }
 }
 
+/// The key of the session id.
 pub(crate) const SESSION: &str = "sessionId";
 
 impl PartialEq for Json {
@@ -62,12 +66,14 @@ impl Json {
         Json(text, SessionAt::UNKNOWN)
     }
 
+    /// `null`
     pub const NULL: Json = Json::raw(Bytes::from_static(b"null"));
+    /// `true`
     pub const TRUE: Json = Json::raw(Bytes::from_static(b"true"));
+    /// `{}`
     pub const EMPTY: Json = Json::raw(Bytes::from_static(b"{}"));
 
-    /// Checks `text`, which must hold exactly one value. Line breaks between its tokens become
-    /// spaces.
+    /// Parses `text`, which must contain exactly one value. Line breaks between its tokens become spaces.
     pub fn parse(text: impl Into<Bytes>) -> Result<Json, SyntaxError> {
         let text = text.into();
         let span = check(&text)?;
@@ -79,35 +85,36 @@ impl Json {
         Ok(Json::raw(json.iter().map(unbroken).collect::<Vec<u8>>().into()))
     }
 
-    /// For text that this program wrote itself. Checked in debug builds only.
+    /// Wraps text that this program generated. It is checked in debug builds only.
     pub fn trusted(text: impl Into<Bytes>) -> Json {
         let text = text.into();
         debug_assert!(check(&text).is_ok(), "not JSON: {text:?}");
         Json::raw(text)
     }
 
-    /// For text in the program itself. Not checked.
+    /// Wraps a constant. It is not checked.
     pub(crate) const fn from_static(text: &'static str) -> Json {
         Json::raw(Bytes::from_static(text.as_bytes()))
     }
 
-    /// The JSON string that says `text`.
+    /// The JSON string with this text.
     pub fn string(text: &str) -> Json {
         let mut out = Vec::with_capacity(text.len() + 2);
         write_string(text, &mut out);
         Json::raw(out.into())
     }
 
-    /// A range of a line that was checked as a whole.
+    /// A range of a line that was parsed as a whole.
     pub(crate) fn slice_of(line: &Bytes, span: Span) -> Json {
         Json::raw(line.slice(span.start..span.end))
     }
 
-    /// The same for an object, with where its `sessionId` stands.
+    /// The same for an object, with the position of its `sessionId`.
     pub(crate) fn object_of(line: &Bytes, span: Span, session: SessionAt) -> Json {
         Json(line.slice(span.start..span.end), session)
     }
 
+    /// The text as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -120,32 +127,37 @@ impl Json {
         }
     }
 
+    /// The text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
+    /// Whether the value is `null`.
     pub fn is_null(&self) -> bool {
         self.as_bytes() == b"null"
     }
 
+    /// Whether the value is an object.
     pub fn is_object(&self) -> bool {
         self.as_bytes().first() == Some(&b'{')
     }
 
+    /// Whether the value is an array.
     pub fn is_array(&self) -> bool {
         self.as_bytes().first() == Some(&b'[')
     }
 
+    /// Whether the value is a string.
     pub fn is_string(&self) -> bool {
         self.as_bytes().first() == Some(&b'"')
     }
 
-    /// The text of a JSON string; `None` for any other value. Lone surrogates become U+FFFD.
+    /// The unescaped text of a JSON string. `None` for any other value. Lone surrogates become U+FFFD.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         unquote(self.as_bytes())
     }
 
-    /// Whether this is a string that says `text`.
+    /// Whether the value is a string with this text.
     pub fn equals_text(&self, text: &str) -> bool {
         match self.as_bytes() {
             [b'"', inner @ .., b'"'] => {
@@ -156,18 +168,18 @@ impl Json {
         }
     }
 
-    /// Whether the test holds for any string inside, at any depth; the names of members are strings, too.
-    /// Each is tested as a reader understands it, without escapes. Lone surrogates become U+FFFD.
+    /// Whether `test` returns true for any string in the value, at any depth. Keys of objects are tested,
+    /// too. Strings are unescaped first; lone surrogates become U+FFFD.
     pub fn any_string(&self, test: impl FnMut(&str) -> bool) -> bool {
         any_string(self.as_bytes(), test)
     }
 
-    /// The value of an integer without fraction or exponent that fits.
+    /// The value of an integer without fraction or exponent. `None` if it does not fit.
     pub fn integer(&self) -> Option<i64> {
         self.as_str().parse().ok()
     }
 
-    /// The member `key` of an object; the last one where it stands several times.
+    /// The value of the member `key` of an object. If the key occurs more than once, the last one counts.
     pub fn member(&self, key: &str) -> Option<Json> {
         if key == SESSION && self.1 != SessionAt::UNKNOWN {
             return self.session();
@@ -185,36 +197,36 @@ impl Json {
         found
     }
 
-    /// The same, with where its `sessionId` stands.
+    /// The same value, with the position of its `sessionId`.
     pub(crate) fn with_session(self) -> Json {
         let session = self.find_member(SESSION);
         let session = session.map_or(SessionAt::ABSENT, |span| SessionAt::new(span.start));
         Json(self.0, session)
     }
 
-    /// The member `sessionId`, of which it is known where it stands.
+    /// The member `sessionId`, whose position is known.
     fn session(&self) -> Option<Json> {
         let at = Some(self.1).filter(|it| *it != SessionAt::ABSENT)?.0 as usize;
         let length = Walker::new(self.0.get(at..)?).value().ok()?.end;
         Some(Json::slice_of(&self.0, Span { start: at, end: at + length }))
     }
 
-    /// The value at the end of a path of keys.
+    /// The value at a path of keys.
     pub fn at(&self, path: &[&str]) -> Option<Json> {
         path.iter().try_fold(self.clone(), |json, key| json.member(key))
     }
 
-    /// The value at the end of a path of keys, as [`at`](Json::at) gives it, but of members that occur twice
-    /// the first one. What stands behind it is not looked at, so this is cheap in a large object.
+    /// The value at a path of keys, like [`at`](Json::at). If a key occurs more than once, the first one
+    /// counts. The rest of the text is not parsed, so this is cheap for large objects.
     pub fn first_at(&self, path: &[&str]) -> Option<Json> {
         let mut found = None;
-        // An error ends the walk; the text is known to be JSON.
+        // An error ends the walk; the text is known to be valid.
         let _ = Walker::new(&self.0).find(path, &mut found);
         found.map(|span| Json::slice_of(&self.0, span))
     }
 
-    /// A copy in which the member `key` has another value; everything else stays as it is spelt.
-    /// Without such a member, or on anything but an object, nothing changes.
+    /// A copy in which the member `key` has another value. The rest of the text stays the same. If there is
+    /// no such member, or the value is not an object, nothing changes.
     pub fn with_member(&self, key: &str, value: &Json) -> Json {
         let Some(span) = self.find_member(key) else { return self.clone() };
         let text = self.as_bytes();
@@ -222,9 +234,9 @@ impl Json {
         Json::raw(parts.concat().into())
     }
 
-    /// A copy in which the value at a path of keys is another one, or gone (`None`). Objects on the
-    /// way are made where they are missing; whatever is not on the way stays as it is spelt. On
-    /// anything but an object nothing changes.
+    /// A copy in which the value at a path of keys is replaced, or removed for `None`. Missing objects on
+    /// the path are created. The rest of the text stays the same. If the value is not an object, nothing
+    /// changes.
     pub fn with_at(&self, path: &[&str], value: Option<&Json>) -> Json {
         let [key, rest @ ..] = path else { return value.unwrap_or(self).clone() };
         if !self.is_object() {
@@ -234,7 +246,7 @@ impl Json {
         let new = match (&old, rest) {
             (_, []) => value.cloned(),
             (Some(old), rest) if old.is_object() => Some(old.with_at(rest, value)),
-            // Nothing there to take away, or something that cannot hold it.
+            // There is nothing to remove, or a value that cannot contain the rest of the path.
             (old, _) if value.is_none() => old.clone(),
             (_, rest) => Some(Json::EMPTY.with_at(rest, value)),
         };
@@ -273,11 +285,12 @@ impl Json {
         Json::raw([b"{", kept.join(&b","[..]).as_slice(), b"}"].concat().into())
     }
 
+    /// Whether the value is an object without members.
     pub fn is_empty_object(&self) -> bool {
         matches!(self.as_bytes(), [b'{', inner @ .., b'}'] if inner.trim_ascii().is_empty())
     }
 
-    /// The object with these members, in this order; those without a value are left out.
+    /// An object with these members, in this order. Members without a value are omitted.
     pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
         let mut out = vec![b'{'];
         for (key, value) in members {
@@ -293,12 +306,13 @@ impl Json {
         Json::raw(out.into())
     }
 
+    /// An array of these elements.
     pub fn array<'a>(elements: impl IntoIterator<Item = &'a Json>) -> Json {
         let elements: Vec<&[u8]> = elements.into_iter().map(Json::as_bytes).collect();
         Json::raw([b"[", elements.join(&b","[..]).as_slice(), b"]"].concat().into())
     }
 
-    /// The elements of an array, as they are spelt; none of anything else.
+    /// The elements of an array. Empty for any other value.
     pub fn elements(&self) -> Vec<Json> {
         let mut elements = Vec::new();
         let walked = Walker::new(&self.0).array(|walker| {
@@ -309,7 +323,7 @@ impl Json {
         elements
     }
 
-    /// The members of an object, in their order.
+    /// The members of an object, in order. Empty for any other value.
     pub fn members(&self) -> Vec<(String, Json)> {
         let mut members = Vec::new();
         self.each_member(|name, span| {
@@ -319,7 +333,7 @@ impl Json {
         members
     }
 
-    /// The keys of an object, in their order.
+    /// The keys of an object, in order. Empty for any other value.
     pub fn keys(&self) -> Vec<String> {
         let mut keys = Vec::new();
         self.each_member(|name, _| keys.push(String::from_utf8_lossy(name).into_owned()));
@@ -337,18 +351,18 @@ impl Json {
         }
     }
 
-    /// Does this say everything that `other` says, and perhaps more? Objects may have further members,
-    /// arrays further elements; a member that is null may be left out. Beyond a certain depth, which
-    /// nobody reaches in earnest, only the same text says the same.
+    /// Whether this value contains everything that `other` contains, and perhaps more. Objects may have
+    /// additional members, arrays additional elements, and a null member may be missing. Below a depth of
+    /// 64 only identical text matches.
     pub fn extends(&self, other: &Json) -> bool {
         let mut work = 16 * (self.0.len() + other.0.len()) + (1 << 20);
         self.extends_within_budget(other, &mut work)
     }
 
-    /// The same, if so much work is enough to find out: bytes that may be looked at. What was spent is taken
-    /// away from it.
-    pub fn extends_within_budget(&self, other: &Json, work: &mut usize) -> bool {
-        self.extends_within(other, 64, work)
+    /// The same, with a limit on the work: the number of bytes that may be compared. The work done is
+    /// subtracted from `budget`. Returns `false` if the budget does not suffice.
+    pub fn extends_within_budget(&self, other: &Json, budget: &mut usize) -> bool {
+        self.extends_within(other, 64, budget)
     }
 
     fn extends_within(&self, other: &Json, depth: u8, work: &mut usize) -> bool {
@@ -376,7 +390,8 @@ impl Json {
         matches!((self.text(), other.text()), (Some(ours), Some(theirs)) if ours == theirs)
     }
 
-    /// A copy that does not keep the line it was cut from alive.
+    /// A copy that does not share the memory of the line that contained the value. Use it for values that
+    /// are kept for long.
     pub fn detached(&self) -> Json {
         Json::raw(Bytes::copy_from_slice(&self.0))
     }
@@ -394,22 +409,24 @@ impl fmt::Display for Json {
     }
 }
 
-/// Why a text is not JSON, and where.
+/// Why a text is not valid JSON, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SyntaxError {
-    pub what: &'static str,
-    pub at: usize,
+    /// What is wrong.
+    pub message: &'static str,
+    /// The offset in bytes from the start of the text.
+    pub offset: usize,
 }
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.what, self.at + 1)
+        write!(f, "{} at byte {}", self.message, self.offset + 1)
     }
 }
 
 impl std::error::Error for SyntaxError {}
 
-/// Where a value stands in its line.
+/// The range of a value in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub start: usize,
@@ -417,7 +434,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    pub fn of(self, text: &[u8]) -> &[u8] {
+    pub(crate) fn of(self, text: &[u8]) -> &[u8] {
         &text[self.start..self.end]
     }
 }
@@ -432,10 +449,10 @@ fn check(text: &[u8]) -> Result<Span, SyntaxError> {
 fn utf8(text: &[u8]) -> Result<(), SyntaxError> {
     std::str::from_utf8(text)
         .map(drop)
-        .map_err(|error| SyntaxError { what: "invalid UTF-8", at: error.valid_up_to() })
+        .map_err(|error| SyntaxError { message: "invalid UTF-8", offset: error.valid_up_to() })
 }
 
-/// What a quoted JSON string says. `None` if `quoted` does not start with a quote.
+/// The unescaped text of a quoted JSON string. `None` if `quoted` is not in quotes.
 pub(crate) fn unquote(quoted: &[u8]) -> Option<Cow<'_, str>> {
     let inner = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let inner = std::str::from_utf8(inner).ok()?;
@@ -477,7 +494,7 @@ pub(crate) fn unquote(quoted: &[u8]) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-/// [`Json::any_string`] for a piece of valid JSON text that need not be one value.
+/// [`Json::any_string`] for a fragment of valid JSON text that may contain several values.
 pub(crate) fn any_string(text: &[u8], mut test: impl FnMut(&str) -> bool) -> bool {
     let mut at = 0;
     while let Some(start) = text[at..].iter().position(|it| *it == b'"').map(|it| at + it) {
@@ -486,7 +503,7 @@ pub(crate) fn any_string(text: &[u8], mut test: impl FnMut(&str) -> bool) -> boo
             end += if *byte == b'\\' { 2 } else { 1 };
         }
         at = (end + 1).min(text.len());
-        // What cannot be read cannot be tested, so it counts.
+        // A string that cannot be unescaped cannot be tested, so it counts as a match.
         if unquote(&text[start..at]).is_none_or(|said| test(&said)) {
             return true;
         }
@@ -494,7 +511,7 @@ pub(crate) fn any_string(text: &[u8], mut test: impl FnMut(&str) -> bool) -> boo
     false
 }
 
-/// Appends the JSON string that says `text`.
+/// Appends a JSON string with this text.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     for byte in text.bytes() {

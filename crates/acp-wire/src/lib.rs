@@ -1,15 +1,53 @@
-//! Lines ⇄ messages: the spelling of the Agent Client Protocol and of its proxy extension.
+//! Translates between the lines of the Agent Client Protocol (ACP) and messages.
+//!
+//! ACP is JSON-RPC with one message a line. Its proxy extension lets programs sit between an editor and an agent. It
+//! exists in several generations that differ in spelling. This crate reads and writes the lines of all of them. A
+//! payload is never parsed into a tree: it is checked once and kept as a range of its line, so a forwarded message keeps
+//! its exact text.
+//!
+//! ```
+//! use acp_wire::dialect::Proxy;
+//! use acp_wire::{Dialect, Generation, Message, Side};
+//! use bytes::Bytes;
+//!
+//! // The link to a proxy of the current generation.
+//! let mut dialect = Dialect::from(Proxy::pinned("my-proxy", Generation::CURRENT));
+//! let mut out = Vec::new();
+//!
+//! // A message from the agent's side is sent to the proxy in an envelope.
+//! let line = Bytes::from(r#"{"jsonrpc":"2.0","method":"session/update","params":{"n":1.10}}"#);
+//! dialect.encode(Side::Editor, &Message::parse(&line)?, &mut out);
+//! assert_eq!(
+//!     String::from_utf8_lossy(&out),
+//!     concat!(
+//!         r#"{"jsonrpc":"2.0","method":"proxy/successor","#,
+//!         r#""params":{"method":"session/update","params":{"n":1.10}}}"#,
+//!         "\n",
+//!     ),
+//! );
+//!
+//! // A plain line of the proxy travels toward the editor.
+//! let (side, message) = dialect.decode(&line, &mut out).unwrap().expect("a message");
+//! assert_eq!(side, Side::Editor);
+//! assert_eq!(message.label(), "session/update");
+//! # Ok::<(), acp_wire::Malformed>(())
+//! ```
 //!
 //! # Layout
-//! - [`json`]: check a text, find members, copy nothing
-//! - [`lines`]: bytes into lines
-//! - [`message`]: requests, notifications, answers; how a line becomes one and back
-//! - [`dialect`]: which lines a link carries, one file per generation of the proxy protocol
-//! - `sink`: where lines are written to
-//! - [`guards`]: how a chain within a chain says that it contains a guard
-//! - [`acp`]: the few shapes of ACP that a conductor reads or edits
+//! In reading order:
+//! - [`json`]: JSON values as text; checks a value and finds members without copies
+//! - [`message`]: requests, notifications and responses, and how a line becomes one
+//! - [`dialect`]: the lines of each link, with one file for each generation of the proxy protocol
+//! - [`lines`]: splits a byte stream into lines
+//! - `sink`: the output to which lines are written
+//! - [`guards`]: the flag with which a nested chain announces a guard
+//! - [`acp`]: the few methods and shapes of ACP that a conductor reads or edits
 //!
-//! Pure: no clock, no I/O, no randomness.
+//! The crate performs no I/O, reads no clock and uses no random numbers. Its only unsafe code is the SSE2 string
+//! scan in `json/run.rs`.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod acp;
 pub mod dialect;

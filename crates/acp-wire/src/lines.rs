@@ -1,63 +1,67 @@
-//! Bytes into lines: cut at newlines, copy nothing, hold at most one line of the allowed length.
+//! Splits a byte stream into lines without copying them. It buffers at most one line of the maximum length.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::message::Scan;
 
-/// A buffer that grew beyond this for one long line is given back once the line is done.
-const KEEP: usize = 1024 * 1024;
+/// A buffer that grew beyond this size for a long line is freed after the line.
+const KEEP_CAPACITY: usize = 1024 * 1024;
 
-/// A stream of bytes that is cut into lines.
+/// A buffer that splits a byte stream into lines.
 #[derive(Debug)]
 pub struct Lines {
     buffer: BytesMut,
-    /// No newline stands before this position.
+    /// There is no newline before this position.
     searched: usize,
-    longest: usize,
-    /// Inside a line that is too long: what was made out so far, and how much of it went by.
+    max_length: usize,
+    /// Inside a line that is too long: the scan so far, and how many bytes were dropped.
     skipping: Option<(Box<Scan>, usize)>,
 }
 
+/// A line of a [`Lines`] buffer.
 #[derive(Debug, PartialEq)]
 pub enum Line {
+    /// The text of the line, without its newline.
     Text(Bytes),
-    /// Longer than allowed, and dropped; this could be made out, and its length.
+    /// A line longer than the maximum. Its text was dropped.
     TooLong {
+        /// What could be read of the line.
         scan: Box<Scan>,
+        /// Its length in bytes.
         length: usize,
     },
 }
 
 impl Lines {
-    /// Lines of at most `longest` bytes.
-    pub fn new(longest: usize) -> Lines {
-        Lines { buffer: BytesMut::new(), searched: 0, longest, skipping: None }
+    /// A buffer for lines of at most `max_length` bytes.
+    pub fn new(max_length: usize) -> Lines {
+        Lines { buffer: BytesMut::new(), searched: 0, max_length, skipping: None }
     }
 
-    /// Where the next bytes are to be appended. There is room for `chunk` bytes at least.
+    /// The buffer to which the caller appends the next bytes. It has space for at least `chunk` bytes.
     pub fn room(&mut self, chunk: usize) -> &mut BytesMut {
-        if self.buffer.is_empty() && self.buffer.capacity() > KEEP {
+        if self.buffer.is_empty() && self.buffer.capacity() > KEEP_CAPACITY {
             self.buffer = BytesMut::new();
         }
         if self.buffer.capacity() - self.buffer.len() < chunk {
-            // Growing with the length of a long line keeps its cost linear, and in large steps cheap:
-            // room that is not used costs nothing.
+            // Growing in proportion to the length keeps the cost of a long line linear. Unused space costs
+            // nothing.
             self.buffer.reserve(chunk.max(self.buffer.len() * 3));
         }
         &mut self.buffer
     }
 
-    /// Whether no byte waits, not even of half a line.
+    /// Whether the buffer is empty, without even a partial line.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// The next complete line, without its newline. Blank lines are passed over.
+    /// The next complete line, without its newline. Blank lines are skipped.
     pub fn next_line(&mut self) -> Option<Line> {
         loop {
             let Some(length) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
                 self.searched = self.buffer.len();
-                if self.buffer.len() > self.longest || self.skipping.is_some() {
+                if self.buffer.len() > self.max_length || self.skipping.is_some() {
                     self.skip();
                 }
                 return None;
@@ -71,7 +75,7 @@ impl Lines {
         }
     }
 
-    /// What is left when the stream has ended without a last newline.
+    /// The rest of a stream that ended without a final newline.
     pub fn last_line(&mut self) -> Option<Line> {
         self.searched = 0;
         let line = self.buffer.split().freeze();
@@ -83,7 +87,7 @@ impl Lines {
             scan.feed(&line);
             return Some(Line::TooLong { scan, length: length + line.len() });
         }
-        if line.len() > self.longest {
+        if line.len() > self.max_length {
             return Some(Line::TooLong { scan: Box::new(Scan::of(&line)), length: line.len() });
         }
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -98,7 +102,7 @@ impl Lines {
         *skipped += self.buffer.len();
         self.searched = 0;
         self.buffer.clear();
-        if self.buffer.capacity() > KEEP {
+        if self.buffer.capacity() > KEEP_CAPACITY {
             self.buffer = BytesMut::new();
         }
     }
@@ -117,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_cut_wherever_the_chunks_end() {
+    fn lines_are_split_wherever_the_chunks_end() {
         let input = b"one\n\n \r\ntwo\r\nthree";
         for cut in 0..input.len() {
             let mut lines = Lines::new(100);
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_dropped_as_it_comes_and_the_next_one_is_read() {
+    fn a_line_that_is_too_long_is_dropped_and_the_next_one_is_read() {
         let mut lines = Lines::new(10);
         fill(&mut lines, b"0123456789\n");
         assert_eq!(lines.next_line(), text("0123456789"));

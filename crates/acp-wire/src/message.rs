@@ -1,4 +1,4 @@
-//! One JSON-RPC message: what kind it is, and its parts as they were spelt.
+//! JSON-RPC messages: their kind, and their parts as text.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -18,14 +18,17 @@ pub use parts::DamagedLine;
 pub(crate) use parts::{BAD_ENVELOPE, Parts};
 pub use scan::{Findings, PartialMessage, Scan};
 
-/// The two ends of a chain, and so the two ways to go. A message travels *toward* a side.
+/// The two ends of a chain, and the two directions. A message travels *toward* a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
+    /// The side of the editor.
     Editor,
+    /// The side of the agent.
     Agent,
 }
 
 impl Side {
+    /// The other side.
     pub fn opposite(self) -> Side {
         match self {
             Side::Editor => Side::Agent,
@@ -34,14 +37,16 @@ impl Side {
     }
 }
 
-/// A request id: a string, an integer of any length, or null. Kept as it was spelt.
+/// A request id: a string, an integer of any size, or null. It keeps its spelling.
 #[derive(Clone)]
 pub struct Id(Json);
 
 impl Id {
+    /// The id `null`.
     pub const NULL: Id = Id(Json::NULL);
 
-    /// `None` for what JSON-RPC does not take as an id: fractions, booleans, arrays, objects.
+    /// The id with this JSON value. `None` for fractions, booleans, arrays and objects, which JSON-RPC does
+    /// not allow.
     pub fn new(json: Json) -> Option<Id> {
         let text = json.as_bytes();
         let fits = match text.first()? {
@@ -53,29 +58,34 @@ impl Id {
         fits.then_some(Id(json))
     }
 
+    /// A string id with this text.
     pub fn string(text: &str) -> Id {
         Id(Json::string(text))
     }
 
+    /// Whether the id is null.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
     }
 
+    /// The JSON value.
     pub fn json(&self) -> &Json {
         &self.0
     }
 
+    /// The unescaped text of a string id. `None` for any other id.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         self.0.text()
     }
 
+    /// A copy that does not share the memory of its line. Use it for ids that are kept for long, for
+    /// example as keys of a map.
     pub fn detached(&self) -> Id {
         Id(self.0.detached())
     }
 }
 
-/// Two spellings of one string are one id; `1` and `"1"` are two. An id that is kept for long, for example
-/// as the key of a map, is to be [`detached`](Id::detached) from its line.
+/// Two spellings of the same string are equal. `1` and `"1"` are different.
 impl PartialEq for Id {
     fn eq(&self, other: &Id) -> bool {
         self.cmp(other).is_eq()
@@ -90,14 +100,14 @@ impl PartialOrd for Id {
     }
 }
 
-/// Strings come first, in the order of their texts; then numbers, in the order of their digits as text.
+/// Strings come first, ordered by their text. Then numbers, ordered by their digits as text.
 impl Ord for Id {
     fn cmp(&self, other: &Id) -> Ordering {
         let (ours, theirs) = (self.0.as_bytes(), other.0.as_bytes());
         if ours == theirs {
             return Ordering::Equal;
         }
-        // Only escapes make it necessary to build a text.
+        // Only escaped strings need to be unescaped.
         match (ours, theirs) {
             ([b'"', ours @ .., b'"'], [b'"', theirs @ .., b'"'])
                 if !ours.contains(&b'\\') && !theirs.contains(&b'\\') =>
@@ -128,34 +138,37 @@ impl From<u64> for Id {
     }
 }
 
-/// What a request or a notification says.
+/// The method and params of a request or notification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
+    /// The method.
     pub method: Method,
-    /// Absent, or any JSON value (a well-behaved sender uses an object, an array or null).
+    /// The params: absent, or any JSON value. A well-behaved sender uses an object, an array or null.
     pub params: Option<Json>,
-    /// Members of the message that JSON-RPC does not know, as `,"key":value` text: passed on.
+    /// Members of the message that JSON-RPC does not define, as `,"key":value` text. They are forwarded.
     pub extras: Option<Box<[u8]>>,
 }
 
 impl Call {
+    /// A call without extra members.
     pub fn new(method: &str, params: impl Into<Option<Json>>) -> Call {
         Call { method: method.into(), params: params.into(), extras: None }
     }
 
+    /// Whether the call has this method.
     pub fn is(&self, method: &str) -> bool {
         self.method == *method
     }
 
-    /// Whether the test holds for the method or for any string inside (see [`Json::any_string`]), also in
-    /// members of the message that JSON-RPC does not know.
+    /// Whether `test` returns true for the method or for any string in the params or extra members (see
+    /// [`Json::any_string`]).
     pub fn any_string(&self, mut test: impl FnMut(&str) -> bool) -> bool {
         test(&self.method.name())
             || self.params.as_ref().is_some_and(|params| params.any_string(&mut test))
             || self.extras.as_deref().is_some_and(|extras| json::any_string(extras, &mut test))
     }
 
-    /// A copy that does not keep the line it was cut from alive.
+    /// A copy that does not share the memory of its line.
     pub fn detached(&self) -> Call {
         Call {
             method: self.method.detached(),
@@ -165,19 +178,22 @@ impl Call {
     }
 }
 
-/// How a request ended.
+/// The result or the error of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
+    /// A result, which may be any JSON value.
     Result(Json),
+    /// A JSON-RPC error object.
     Error(Json),
 }
 
 impl Outcome {
+    /// An error with this code and message.
     pub fn error(code: i64, message: &str) -> Outcome {
         Outcome::Error(error_object(code, message, None))
     }
 
-    /// A copy that does not keep the line it was cut from alive.
+    /// A copy that does not share the memory of its line.
     pub fn detached(&self) -> Outcome {
         match self {
             Outcome::Result(json) => Outcome::Result(json.detached()),
@@ -185,7 +201,7 @@ impl Outcome {
         }
     }
 
-    /// The code of an error, where it has one.
+    /// The code of an error, if it has one.
     pub fn error_code(&self) -> Option<i64> {
         match self {
             Outcome::Error(error) => error.member("code")?.integer(),
@@ -194,7 +210,7 @@ impl Outcome {
     }
 }
 
-/// The JSON-RPC error object with these words.
+/// A JSON-RPC error object.
 pub fn error_object(code: i64, message: &str, data: Option<&Json>) -> Json {
     let mut out = format!("{{\"code\":{code},\"message\":").into_bytes();
     json::write_string(message, &mut out);
@@ -208,37 +224,61 @@ pub fn error_object(code: i64, message: &str, data: Option<&Json>) -> Json {
 
 /// The error codes that a conductor itself uses.
 pub mod code {
+    /// JSON-RPC: the line is not valid JSON.
     pub const PARSE_ERROR: i64 = -32700;
+    /// JSON-RPC: the line is not a valid request.
     pub const INVALID_REQUEST: i64 = -32600;
+    /// JSON-RPC: the method is not known.
     pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// JSON-RPC: the params are not valid.
     pub const INVALID_PARAMS: i64 = -32602;
+    /// JSON-RPC: an internal error.
     pub const INTERNAL_ERROR: i64 = -32603;
+    /// ACP: the request was cancelled.
     pub const CANCELLED: i64 = -32800;
-    /// ACP: something that the request names, such as a session, does not exist.
+    /// ACP: something that the request refers to, such as a session, does not exist.
     pub const NO_SUCH_SESSION: i64 = -32002;
-    /// MCP over ACP: the server is not there, or not any more.
+    /// MCP over ACP: the server does not exist, or no longer exists.
     pub const NO_SUCH_SERVER: i64 = -33001;
-    /// MCP over ACP: the server has answered with something that is not an answer to the request.
+    /// MCP over ACP: the server's answer is not a valid answer to the request.
     pub const BACKEND_FAILED: i64 = -33002;
 }
 
-/// A message, free of any envelope.
+/// A JSON-RPC message without an envelope.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
-    Request { id: Id, call: Call },
+    /// A request.
+    Request {
+        /// The id, which the response repeats.
+        id: Id,
+        /// The method and params.
+        call: Call,
+    },
+    /// A notification, which has no response.
     Notification(Call),
-    Response { id: Id, outcome: Outcome, extras: Option<Box<[u8]>> },
+    /// The response to a request.
+    Response {
+        /// The id of the request.
+        id: Id,
+        /// The result or error.
+        outcome: Outcome,
+        /// Members that JSON-RPC does not define, as `,"key":value` text. They are forwarded.
+        extras: Option<Box<[u8]>>,
+    },
 }
 
 impl Message {
+    /// A request.
     pub fn request(id: Id, method: &str, params: impl Into<Option<Json>>) -> Message {
         Message::Request { id, call: Call::new(method, params) }
     }
 
+    /// A notification.
     pub fn notification(method: &str, params: impl Into<Option<Json>>) -> Message {
         Message::Notification(Call::new(method, params))
     }
 
+    /// A request if there is an id, otherwise a notification.
     pub(crate) fn call(id: Option<Id>, call: Call) -> Message {
         match id {
             Some(id) => Message::Request { id, call },
@@ -246,11 +286,12 @@ impl Message {
         }
     }
 
+    /// A response without extra members.
     pub fn response(id: Id, outcome: Outcome) -> Message {
         Message::Response { id, outcome, extras: None }
     }
 
-    /// About how long its line is.
+    /// The approximate length of its line.
     pub fn size(&self) -> usize {
         match self {
             Message::Request { call, .. } | Message::Notification(call) => call.size() + FRAMING,
@@ -261,7 +302,7 @@ impl Message {
         }
     }
 
-    /// A copy that does not keep the line it was cut from alive.
+    /// A copy that does not share the memory of its line.
     pub fn detached(&self) -> Message {
         match self {
             Message::Request { id, call } => {
@@ -276,7 +317,7 @@ impl Message {
         }
     }
 
-    /// For the log: the method, or what kind of answer it is.
+    /// The method, `result` or `error`. For the log.
     pub fn label(&self) -> Cow<'_, str> {
         match self {
             Message::Request { call, .. } | Message::Notification(call) => call.method.name(),
@@ -285,14 +326,14 @@ impl Message {
         }
     }
 
-    /// Reads one line of plain JSON-RPC.
+    /// Parses one line of plain JSON-RPC.
     pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
         let mut parts = Parts::default();
         parts.split(line)?;
         parts.message(line)
     }
 
-    /// Appends the message as one plain line, newline included.
+    /// Appends the message as one plain line, including the newline.
     pub fn write_line(&self, out: &mut dyn Sink) {
         match self.size() < LONG {
             true => self.write_line_to(out.short()),
@@ -324,7 +365,7 @@ impl Message {
         end_line(out.short());
     }
 
-    /// The plain line as text, without its newline.
+    /// The plain line as text, without the newline.
     pub fn to_line(&self) -> String {
         let mut out = Vec::new();
         self.write_line(&mut out);
@@ -333,11 +374,11 @@ impl Message {
     }
 }
 
-/// Room for the framing of a message: brackets, keys, an id of ours.
+/// Space for the framing of a message: brackets, keys and an id of the conductor.
 const FRAMING: usize = 128;
 
-/// Makes room for a payload and its framing. A large one is given its exact room: doubling would cost a copy and
-/// twice the memory.
+/// Reserves space for a payload and its framing. A large payload gets the exact space, because doubling the
+/// buffer would cost a copy and twice the memory.
 pub(crate) fn make_room(size: usize, out: &mut Vec<u8>) {
     if size > out.capacity() - out.len() {
         out.reserve_exact((size + FRAMING).max(out.len()));
@@ -372,8 +413,8 @@ impl Call {
         self.write_inner_or(None, out);
     }
 
-    /// Appends `"method":…,"params":…`, the members of an envelope, with something in path of params that are
-    /// missing.
+    /// Appends `"method":…,"params":…`, the members of an envelope. `missing` is written in place of
+    /// missing params.
     pub(crate) fn write_inner_or<S: Sink + ?Sized>(&self, missing: Option<&[u8]>, out: &mut S) {
         let short = out.short();
         short.extend_from_slice(b"\"method\":");
@@ -398,11 +439,16 @@ impl Call {
 /// Why a line is not a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Malformed {
-    /// Not JSON at all: a banner, a log line, half a message.
+    /// The line is not JSON, for example a banner, a log line or half a message.
     NotJson(SyntaxError),
-    /// JSON, but not a message we can take. The id is the sender's where one could be read.
-    NotAMessage { id: Id, why: &'static str },
-    /// An answer that does not say to what. Nobody can be told.
+    /// The line is JSON, but not a valid message. `id` is its id if it has a readable one, otherwise null.
+    NotAMessage {
+        /// The id of the message, or null.
+        id: Id,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The line is a response without an id, so its sender cannot be answered.
     AnswerWithoutId,
 }
 

@@ -1,19 +1,19 @@
-//! Where lines are written to.
+//! The output to which lines are written.
 
 use bytes::Bytes;
 
 use crate::message::make_room;
 
-/// A payload of this length or more need not be copied.
+/// A payload of at least this length is passed to [`Sink::long`].
 pub(crate) const LONG: usize = 32 * 1024;
 
-/// A buffer for lines, in the order in which they are written to it. A plain buffer is one. A queue that can hold
-/// on to a payload, instead of copying it, saves time where payloads are long.
+/// A buffer for lines. `Vec<u8>` is one. A queue that can store a long payload without copying it
+/// implements [`long`](Sink::long).
 pub trait Sink {
     /// The end of the buffer, to which short pieces are appended.
     fn short(&mut self) -> &mut Vec<u8>;
 
-    /// Appends a long piece.
+    /// Appends a long piece. The default copies it.
     fn long(&mut self, piece: &Bytes) {
         let out = self.short();
         make_room(piece.len(), out);

@@ -1,4 +1,4 @@
-//! Wrapping and unwrapping, as a generation spells it.
+//! Wraps and unwraps messages in the envelope of a generation.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::json::Json;
 use crate::message::{BAD_ENVELOPE, Call, Id, Message, Parts, code, end_line, start_line};
 use crate::sink::{LONG, Sink};
 
-/// An envelope that was opened.
+/// The content of an envelope.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub generation: Generation,
@@ -17,11 +17,11 @@ pub(crate) struct Opened {
     pub call: Call,
 }
 
-/// Opens a line that is an envelope of any generation; `None` if it is none.
+/// Opens the envelope of any generation. `None` if the line is not an envelope.
 pub(crate) fn open(parts: &Parts, line: &Bytes) -> Option<Result<Opened, Rejection>> {
     let method = parts.method(line)?;
     let method = method.name();
-    // Cheap for what is most frequent: messages that are no envelopes.
+    // Most messages are not envelopes, so this check comes first.
     if !is_envelope(&method) {
         return None;
     }
@@ -37,8 +37,8 @@ pub(crate) fn open(parts: &Parts, line: &Bytes) -> Option<Result<Opened, Rejecti
 }
 
 impl Opened {
-    /// Refuses what must not be inside an envelope.
-    pub fn check(self) -> Result<Opened, Rejection> {
+    /// Refuses messages that are not allowed inside an envelope.
+    pub(crate) fn check(self) -> Result<Opened, Rejection> {
         let method = self.call.method.name();
         let why = if is_envelope(&method) {
             NESTED
@@ -51,8 +51,8 @@ impl Opened {
         Err(Rejection::refusal(self.id, code::INVALID_REQUEST, why))
     }
 
-    /// Takes the name of the peer that the message is for out of the envelope, if it has one.
-    pub fn take_peer(&mut self) -> Option<Json> {
+    /// Removes the name of the addressed peer from the envelope, if it has one.
+    pub(crate) fn take_peer(&mut self) -> Option<Json> {
         let extras = self.call.extras.as_ref().filter(|_| self.generation == Generation::P5)?;
         // Members as `,"key":value` text.
         let members = Json::parse([b"{", &extras[1..], b"}"].concat()).ok()?;
@@ -63,13 +63,13 @@ impl Opened {
         Some(peer)
     }
 
-    pub fn into_message(self) -> Message {
+    pub(crate) fn into_message(self) -> Message {
         Message::call(self.id, self.call)
     }
 }
 
-/// Appends the envelope that carries a request or notification. `names` are its method for a
-/// request and for a notification. A cancellation travels plain: its id belongs to the link.
+/// Appends the envelope of a request or notification. `names` are the envelope's methods for a request and
+/// for a notification. A cancellation is written plain, because its id belongs to the link.
 pub(crate) fn write(
     generation: Generation,
     names: [&str; 2],

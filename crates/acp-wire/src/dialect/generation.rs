@@ -1,33 +1,43 @@
-//! What the generations of the proxy protocol differ in, and the list of them.
+//! The list of generations of the proxy protocol, and what they differ in.
 
 use std::fmt;
 
 use super::updates::UpdateSchema;
 use super::{p0, p1, p2, p3, p3t, p4, p5};
 
-/// One generation of the proxy protocol, oldest first. All of them do the same; they spell it differently.
+/// A generation of the proxy protocol. All generations have the same function and differ in spelling. Newer
+/// ones compare greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Generation {
+    /// SCP, whose proxies start their own successor.
     P0,
+    /// The text of S/ACP and P/ACP.
     P1,
+    /// The walk-throughs of S/ACP and P/ACP.
     P2,
+    /// P3 with the capability at another path.
     P3t,
+    /// The first published generation.
     P3,
+    /// P5 with an underscore before its methods.
     P4,
+    /// The current generation: the ACP RFD "Proxy Chains".
     P5,
 }
 
-/// What is spoken on a link, as far as it is known.
+/// The protocol of a link, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkProtocol {
     /// ACP without the proxy protocol: an editor or an agent.
     Plain,
     /// The proxy protocol, in a generation that is not known yet.
     Unknown,
+    /// The proxy protocol, in this generation.
     Generation(Generation),
 }
 
 impl LinkProtocol {
+    /// The generation, if the peer speaks the proxy protocol and the generation is known.
     pub fn generation(self) -> Option<Generation> {
         match self {
             LinkProtocol::Generation(generation) => Some(generation),
@@ -35,6 +45,7 @@ impl LinkProtocol {
         }
     }
 
+    /// The name for users and for the journal.
     pub fn name(self) -> &'static str {
         match self {
             LinkProtocol::Plain => "plain",
@@ -74,47 +85,51 @@ impl fmt::Display for Generation {
 /// What the generations differ in.
 #[derive(Debug)]
 pub(crate) struct GenerationTable {
-    /// The short name, for `--dialect` and for people.
+    /// The short name, for `--dialect` and for users.
     pub name: &'static str,
-    /// Who speaks it.
+    /// The programs that use it.
     pub about: &'static str,
-    /// With what a conductor makes a component its proxy.
+    /// The greeting that makes a component a proxy.
     pub greeting: Greeting,
-    /// Where the capability stands in `initialize` and in its result, for generations that are
-    /// greeted with it.
+    /// The path of the proxy capability in the params of `initialize`. Empty if the greeting has its own
+    /// method.
     pub offer: &'static [&'static str],
+    /// The path of the proxy capability in the result of `initialize`.
     pub acceptance: &'static [&'static str],
-    /// The envelope's method: for a request, for a notification.
+    /// The envelope's methods for requests and notifications that a proxy sends to its successor.
     pub sends: [&'static str; 2],
+    /// The envelope's methods for requests and notifications that a proxy receives from its successor.
     pub receives: [&'static str; 2],
-    /// The inner message is a `message` of its own, not two members of the envelope.
+    /// Whether the inner message is one member, `message`, instead of the members `method` and `params`.
     pub wrapped: bool,
-    /// What to write in an envelope where there are no params.
+    /// The text for missing params in an envelope.
     pub no_params: Option<&'static [u8]>,
-    /// A proxy that is offered its role must accept it in its answer.
+    /// Whether a proxy must accept the proxy capability in its answer.
     pub must_accept: bool,
-    /// Protocol versions may be anything: its documents have `"0.1.0"`.
+    /// Whether any value is a valid protocol version. Its documents use `"0.1.0"`.
     pub any_version: bool,
-    /// Its word for "takes MCP servers over ACP", in the result of `initialize`.
+    /// The path of the capability "supports MCP over ACP" in the result of `initialize`.
     pub mcp_path: &'static [&'static str],
-    /// Which `session/update`s its SDKs can read; `None`: all.
+    /// The `session/update`s that its SDKs can read. `None` for all.
     pub updates: Option<&'static UpdateSchema>,
 }
 
-/// The three handshakes there ever were, newest first.
+/// The three greetings that ever existed, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Greeting {
-    /// `proxy/initialize`
+    /// The method `proxy/initialize`.
     Proxy,
-    /// `_proxy/initialize`
+    /// The method `_proxy/initialize`.
     Underscore,
-    /// `initialize`, with a capability that says what the receiver is to be.
+    /// The method `initialize` with a capability that offers the role of a proxy.
     Capability,
 }
 
 impl Greeting {
+    /// All greetings, newest first.
     pub const ALL: [Greeting; 3] = [Greeting::Proxy, Greeting::Underscore, Greeting::Capability];
 
+    /// The method of the greeting.
     pub fn method(self) -> &'static str {
         match self {
             Greeting::Proxy => "proxy/initialize",
@@ -123,14 +138,14 @@ impl Greeting {
         }
     }
 
-    /// The handshake that has a method of its own, so that nobody but a conductor may send it.
+    /// The greeting with this method, unless it is `initialize`. Only a conductor may send these methods.
     pub(crate) fn of_method(method: &str) -> Option<Greeting> {
         [Greeting::Proxy, Greeting::Underscore].into_iter().find(|it| it.method() == method)
     }
 }
 
 impl Generation {
-    /// Newest first.
+    /// All generations, newest first.
     pub const ALL: [Generation; 7] = [
         Generation::P5,
         Generation::P4,
@@ -141,7 +156,7 @@ impl Generation {
         Generation::P0,
     ];
 
-    /// The newest one.
+    /// The newest generation.
     pub const CURRENT: Generation = Generation::P5;
 
     pub(crate) fn table(self) -> &'static GenerationTable {
@@ -156,22 +171,22 @@ impl Generation {
         }
     }
 
-    /// The short name, for `--dialect` and for people.
+    /// The short name, for `--dialect` and for users.
     pub fn name(self) -> &'static str {
         self.table().name
     }
 
-    /// Which programs speak it.
+    /// The programs that use it.
     pub fn about(self) -> &'static str {
         self.table().about
     }
 
-    /// Protocol versions may be anything: its documents have `"0.1.0"`.
+    /// Whether any value is a valid protocol version. The documents of some generations use `"0.1.0"`.
     pub fn any_version(self) -> bool {
         self.table().any_version
     }
 
-    /// Which `session/update`s its SDKs can read; `None`: all.
+    /// The `session/update`s that its SDKs can read. `None` for all.
     pub fn updates(self) -> Option<&'static UpdateSchema> {
         self.table().updates
     }
@@ -180,7 +195,7 @@ impl Generation {
         self.table().greeting
     }
 
-    /// Finds a generation by its name, in whatever case.
+    /// The generation with this name, in upper or lower case.
     pub fn from_name(name: &str) -> Option<Generation> {
         let name = match name.to_ascii_uppercase().as_str() {
             "P4A" | "P4B" => "P4".to_owned(),
@@ -189,14 +204,13 @@ impl Generation {
         Generation::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(&name))
     }
 
-    /// The generation that uses this envelope. Several share one; then the name is that of the
-    /// youngest.
+    /// The generation of an envelope. If several generations use the same envelope, the newest one.
     pub(crate) fn of_envelope(method: &str, wrapped: bool) -> Option<Generation> {
         if method == Generation::P5.table().sends[0] {
             return Some(Generation::P5);
         }
         if let Some(rest) = method.strip_prefix("_scp/successor/") {
-            // A draft between two documents, like P1 in all but the first word.
+            // A draft between two documents. It is like P1 except for the prefix.
             return matches!(rest, "send" | "receive").then_some(Generation::P1);
         }
         if !method.starts_with("_proxy/") {
@@ -211,35 +225,36 @@ impl Generation {
         Some(speakers.find(|it| it.table().wrapped == wrapped).unwrap_or(first))
     }
 
-    /// The generation that is offered its role at this path.
+    /// The generation whose proxy capability is at this path.
     pub(crate) fn of_offer(path: &[&str]) -> Option<Generation> {
         Generation::ALL.into_iter().find(|it| it.table().offer == path)
     }
 
-    /// Where a proxy of this generation finds its role in `initialize`; empty if it is greeted otherwise.
+    /// The path of the proxy capability in the params of `initialize`. Empty if the greeting has its own
+    /// method.
     pub fn offer_path(self) -> &'static [&'static str] {
         self.table().offer
     }
 
-    /// Where it accepts its role in the result.
+    /// The path of the proxy capability in the result of `initialize`.
     pub fn acceptance_path(self) -> &'static [&'static str] {
         self.table().acceptance
     }
 
-    /// Do both write and read envelopes in the same way?
-    pub(crate) fn spells_like(self, other: Generation) -> bool {
+    /// Whether both generations have the same envelopes.
+    pub(crate) fn has_same_envelopes_as(self, other: Generation) -> bool {
         let (ours, theirs) = (self.table(), other.table());
         (ours.sends, ours.wrapped) == (theirs.sends, theirs.wrapped)
     }
 
-    /// Does its greeting stay within ACP v1? Components of old never heard of another.
+    /// Whether its greeting must use ACP v1. Older components know no other version.
     pub(crate) fn v1_only(self) -> bool {
         self.greeting() != Greeting::Proxy
     }
 }
 
-/// The method names that mean an envelope in any generation. Whoever is not a proxy may send none
-/// of them, and none may be inside another.
+/// Whether this is the method of an envelope in any generation. Only a proxy may send these methods, and
+/// envelopes must not be nested.
 pub(crate) fn is_envelope(method: &str) -> bool {
     Generation::of_envelope(method, false).is_some()
 }
@@ -249,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newer_generations_are_greater_and_names_lead_back() {
+    fn newer_generations_are_greater_and_are_found_by_name() {
         assert!(Generation::ALL.is_sorted_by(|newer, older| newer > older));
         let generations = Generation::ALL.map(LinkProtocol::Generation);
         for spoken in generations.into_iter().chain([LinkProtocol::Plain, LinkProtocol::Unknown]) {
@@ -264,19 +279,19 @@ mod tests {
     }
 
     #[test]
-    fn some_documents_have_protocol_versions_that_are_no_numbers() {
+    fn some_generations_allow_protocol_versions_that_are_not_integers() {
         let any: Vec<Generation> =
             Generation::ALL.into_iter().filter(|it| it.any_version()).collect();
         assert_eq!(any, [Generation::P2, Generation::P1]);
     }
 
     #[test]
-    fn envelopes_are_alike_only_in_p3_and_p3t() {
+    fn only_p3_and_p3t_share_their_envelopes() {
         for one in Generation::ALL {
             for other in Generation::ALL {
                 let p3 = |it| matches!(it, Generation::P3 | Generation::P3t);
                 let alike = one == other || (p3(one) && p3(other));
-                assert_eq!(one.spells_like(other), alike, "{one:?} {other:?}");
+                assert_eq!(one.has_same_envelopes_as(other), alike, "{one:?} {other:?}");
             }
         }
     }

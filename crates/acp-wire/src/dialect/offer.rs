@@ -1,12 +1,13 @@
-//! The capability with which the generations before P4 are greeted: put into `initialize`, looked
-//! for in its result, and taken out again before either travels on.
+//! The capability with which a conductor offers the role of a proxy, in the generations before P4. It is
+//! added to the params of `initialize`, looked up in the result, and removed from both before they are
+//! forwarded.
 
 use super::generation::Generation;
 use super::restore::{KeyPath, restored};
 use crate::json::Json;
 
-/// Where the capability may stand in the params. An unknown component is offered all but the last:
-/// in ACP v2 `capabilities` is a field of its own.
+/// The possible paths of the capability in the params. A component of unknown generation gets it at all of
+/// them except the last: in ACP v2, `capabilities` has another meaning.
 const OFFERS: [KeyPath; 4] = [
     &["_meta", "proxy"],
     &["_meta", "symposium", "proxy"],
@@ -14,14 +15,14 @@ const OFFERS: [KeyPath; 4] = [
     &["capabilities", "_meta", "symposium", "proxy"],
 ];
 
-/// The version that stands beside it, where it stands in a `symposium`.
+/// The paths of the version next to a capability in `symposium`.
 const OFFERED_VERSIONS: [KeyPath; 3] = [
     &["_meta", "symposium", "version"],
     &["clientCapabilities", "_meta", "symposium", "version"],
     &["capabilities", "_meta", "symposium", "version"],
 ];
 
-/// Where it may stand in the result.
+/// The possible paths of the capability in the result.
 const ACCEPTANCES: [KeyPath; 5] = [
     &["_meta", "proxy"],
     &["_meta", "symposium", "proxy"],
@@ -38,11 +39,11 @@ const ACCEPTED_VERSIONS: [KeyPath; 3] = [
 
 const VERSION: &str = "1.0";
 
-/// What the RFD "Proxy Chains" wants a conductor to offer every proxy, and a proxy to accept: that
-/// MCP servers over ACP work. It does not say where; in `_meta` it cannot be mistaken for anything.
+/// The RFD "Proxy Chains" requires a conductor to offer MCP over ACP to every proxy, and a proxy to accept
+/// it. It does not define the path. In `_meta` the member cannot be mistaken for another one.
 pub(crate) const MCP_OFFER: KeyPath = &["_meta", "mcp_acp_transport"];
 
-/// The params with the offer: where that generation looks for it, or wherever any would.
+/// Adds the offer to the params: at the path of this generation, or at the paths of all generations.
 pub(crate) fn put(params: &Json, generation: Option<Generation>) -> Json {
     match generation {
         Some(generation) => put_at(params, generation.table().offer),
@@ -50,7 +51,7 @@ pub(crate) fn put(params: &Json, generation: Option<Generation>) -> Json {
     }
 }
 
-/// Adds the key at a path, and the version beside it where `symposium` has none.
+/// Sets the key at a path. Adds the version next to it if `symposium` has none.
 pub(crate) fn put_at(json: &Json, path: &[&str]) -> Json {
     let json = match path {
         [above @ .., "symposium", _] => {
@@ -68,39 +69,41 @@ pub(crate) fn put_at(json: &Json, path: &[&str]) -> Json {
     }
 }
 
-/// Where the offer stands in these params, if anywhere.
+/// The path at which these params contain an offer.
 pub(crate) fn offered_at(params: &Json) -> Option<KeyPath> {
-    // The nested paths first: a parent that offers several expects the answer in the usual one.
+    // The nested paths come first. An outer conductor that offers several expects the answer there.
     [OFFERS[2], OFFERS[3], OFFERS[0], OFFERS[1]].into_iter().find(|path| is_set(params, path))
 }
 
-/// Published programs look for the key, not for its value, but nobody means yes by `false`.
+/// Whether the key at the path is set. Published programs check for the key and not for its value; `false`
+/// and null count as not set.
 pub(crate) fn is_set(json: &Json, path: &[&str]) -> bool {
     json.at(path).is_some_and(|value| value.as_str() != "false" && !value.is_null())
 }
 
+/// Whether this result accepts the role of a proxy.
 pub(crate) fn accepted(result: &Json) -> bool {
     ACCEPTANCES.iter().any(|path| is_set(result, path))
 }
 
-/// The result without the acceptance and what came along with it. `base` is what the successor has
-/// answered, if that is known: what it has at these paths is put back.
-pub(crate) fn take_acceptance(result: &Json, base: Option<&Json>) -> Json {
-    let comes_along = |version: &&KeyPath| match base {
+/// The result without the acceptance and its version. `base` is the successor's answer, if it is known; its
+/// values at these paths are restored.
+pub(crate) fn without_acceptance(result: &Json, base: Option<&Json>) -> Json {
+    let belongs_to_acceptance = |version: &&KeyPath| match base {
         Some(base) => base.at(version).is_some() || beside_key(result, version),
         None => beside_key(result, version) && is_alone(result, version),
     };
     let mut paths = ACCEPTANCES.to_vec();
-    paths.extend(ACCEPTED_VERSIONS.iter().filter(comes_along));
+    paths.extend(ACCEPTED_VERSIONS.iter().filter(belongs_to_acceptance));
     match base {
         Some(base) => restored(result, base, &paths),
         None => restored(result, &own_lists(result), &paths),
     }
 }
 
-/// The params of a conductor above us without its offer, which is for us alone. A value at another
-/// path that is not an offer is the editor's own and stays.
-pub(crate) fn withdrawn(params: &Json, offered: KeyPath) -> Json {
+/// The params of an outer conductor without its offer, which is for this chain only. A value at another
+/// path that is not an offer comes from the editor and stays.
+pub(crate) fn without_offer(params: &Json, offered: KeyPath) -> Json {
     let is_offer = |path: &&KeyPath| {
         **path == offered || params.at(path).is_some_and(|value| value == Json::TRUE)
     };
@@ -114,9 +117,9 @@ pub(crate) fn withdrawn(params: &Json, offered: KeyPath) -> Json {
     restored(params, &own_lists(params), &paths)
 }
 
-/// The params without the offer. `base` is what they were before it was put in: a value that the
-/// editor has at one of these paths is put back.
-pub(crate) fn take_offer(params: &Json, base: &Json) -> Json {
+/// The params without the offer. `base` is the params before the offer was added; its values at these paths
+/// are restored.
+pub(crate) fn restore_params(params: &Json, base: &Json) -> Json {
     let ours = |version: &&KeyPath| {
         base.at(version).is_none() && params.at(version).is_some_and(|it| it.equals_text(VERSION))
     };
@@ -125,21 +128,21 @@ pub(crate) fn take_offer(params: &Json, base: &Json) -> Json {
     restored(params, base, &paths)
 }
 
-/// Does the key stand beside this version?
+/// Whether the capability is next to this version.
 fn beside_key(json: &Json, version: &[&str]) -> bool {
     let key = [&version[..version.len() - 1], &["proxy"]].concat();
     json.at(&key).is_some()
 }
 
-/// Is there nothing else beside this version but the key?
+/// Whether the object has no members other than this version and the capability.
 fn is_alone(json: &Json, version: &[&str]) -> bool {
     let section = json.at(&version[..version.len() - 1]);
     section.is_some_and(|it| it.keys().iter().all(|key| key == "version" || key == "proxy"))
 }
 
-/// The lists of capabilities that stay even if they are empty in the end: where it is not known what
-/// was there before, only `capabilities` beside the word that ACP v1 has for it was there to hold
-/// the key.
+/// The capability objects to keep even if they become empty, for params or results whose original is not
+/// known. An empty `capabilities` next to the ACP v1 member was created only to hold the key, so it is not
+/// kept.
 fn own_lists(json: &Json) -> Json {
     let v1 = ["clientCapabilities", "agentCapabilities"];
     let mut own: Vec<&str> = v1.into_iter().filter(|word| json.member(word).is_some()).collect();
@@ -158,9 +161,9 @@ mod tests {
         Json::parse(text).unwrap()
     }
 
-    /// Checklist 27: an editor's own flags survive.
+    /// Checklist 27: the editor's own flags stay.
     #[test]
-    fn the_offer_is_merged_into_what_is_there_and_taken_out_again() {
+    fn the_offer_is_merged_into_the_params_and_removed_again() {
         for params in [
             r#"{"protocolVersion":1,"clientCapabilities":{"fs":{"x":1.10}}}"#,
             r#"{"protocolVersion":1,"clientCapabilities":{},"_meta":{"symposium":{"version":"2.0","html_panel":true},"traceparent":"t"}}"#,
@@ -175,24 +178,24 @@ mod tests {
             );
             let flag = ["_meta", "symposium", "html_panel"];
             assert_eq!(offered.at(&flag), params.at(&flag));
-            assert_eq!(take_offer(&offered, &params), params);
+            assert_eq!(restore_params(&offered, &params), params);
         }
     }
 
-    /// Only the version that was put in with the offer is taken out.
+    /// Only a version that was added with the offer is removed.
     #[test]
     fn a_version_that_a_proxy_has_written_stays() {
         let base = json(r#"{"protocolVersion":1}"#);
         let passed_on =
             json(r#"{"protocolVersion":1,"_meta":{"symposium":{"version":"2.0","proxy":true}}}"#);
         assert_eq!(
-            take_offer(&passed_on, &base),
+            restore_params(&passed_on, &base),
             json(r#"{"protocolVersion":1,"_meta":{"symposium":{"version":"2.0"}}}"#)
         );
     }
 
     #[test]
-    fn a_generation_is_offered_it_where_it_looks() {
+    fn each_generation_gets_the_offer_at_its_own_path() {
         let params = json(r#"{"capabilities":{}}"#);
         let offer = |name| put(&params, Generation::from_name(name)).to_string();
         assert_eq!(
@@ -202,9 +205,9 @@ mod tests {
         assert_eq!(offer("P3t"), r#"{"capabilities":{},"_meta":{"proxy":true}}"#);
     }
 
-    /// Checklist 14, 26: nothing of it is seen further up.
+    /// Checklist 14, 26: the acceptance is not forwarded.
     #[test]
-    fn the_acceptance_is_found_anywhere_and_taken_out() {
+    fn an_acceptance_is_found_at_any_path_and_removed() {
         for result in [
             r#"{"protocolVersion":1,"_meta":{"proxy":true}}"#,
             r#"{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0","proxy":true}}}"#,
@@ -212,35 +215,35 @@ mod tests {
         ] {
             let result = json(result);
             assert!(accepted(&result));
-            let rest = take_acceptance(&result, None);
+            let rest = without_acceptance(&result, None);
             assert!(!accepted(&rest) && !rest.as_str().contains("symposium"), "{rest}");
             assert_eq!(rest.member("protocolVersion"), Some(Json::trusted("1")));
         }
         assert!(!accepted(&json(r#"{"_meta":{"symposium":{"proxy":false}}}"#)));
         let kept =
             json(r#"{"_meta":{"symposium":{"version":"1.0","more":1}},"agentCapabilities":{}}"#);
-        assert_eq!(take_acceptance(&kept, None), kept);
+        assert_eq!(without_acceptance(&kept, None), kept);
     }
 
-    /// Checklist 14: a version is taken out with the key if it came along with the key.
+    /// Checklist 14: a version is removed only if it belongs to the acceptance.
     #[test]
-    fn a_version_that_did_not_come_with_the_acceptance_stays() {
+    fn a_version_that_does_not_belong_to_the_acceptance_stays() {
         let apart = json(
             r#"{"agentCapabilities":{"_meta":{"symposium":{"proxy":true}}},"_meta":{"symposium":{"version":"1.0"}}}"#,
         );
         let rest = r#"{"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0"}}}"#;
-        assert_eq!(take_acceptance(&apart, None).as_str(), rest);
+        assert_eq!(without_acceptance(&apart, None).as_str(), rest);
         let base = json(r#"{"agentCapabilities":{}}"#);
-        assert_eq!(take_acceptance(&apart, Some(&base)).as_str(), rest);
+        assert_eq!(without_acceptance(&apart, Some(&base)).as_str(), rest);
         let more = json(r#"{"_meta":{"symposium":{"version":"1.0","proxy":true,"more":1}}}"#);
         let rest = r#"{"_meta":{"symposium":{"version":"1.0","more":1}}}"#;
-        assert_eq!(take_acceptance(&more, None).as_str(), rest);
+        assert_eq!(without_acceptance(&more, None).as_str(), rest);
     }
 
-    /// Checklist 3, 26: a value that the editor has at one of the paths is the agent's to see, however
-    /// a proxy treats what is offered there.
+    /// Checklist 3, 26: a value of the editor at one of the paths reaches the agent, whatever a proxy does
+    /// with the offer.
     #[test]
-    fn a_value_of_the_editors_own_is_put_back() {
+    fn a_value_of_the_editor_is_restored() {
         for value in ["false", "true", "null", "1.10", r#""x""#, r#"{"a": [1e400]}"#] {
             for params in [
                 r#"{"_meta":{"a":1,"proxy": VALUE ,"b":2},"protocolVersion":1}"#,
@@ -256,23 +259,23 @@ mod tests {
                 let generations = ["P3", "P3t", "P2", "P1", "P0"].map(Generation::from_name);
                 for generation in generations.into_iter().chain([None]) {
                     let offered = put(&params, generation);
-                    assert_eq!(take_offer(&offered, &params), params);
-                    // A proxy that takes the key out, and one that takes all of it out.
+                    assert_eq!(restore_params(&offered, &params), params);
+                    // One proxy removes the key, another one the whole object.
                     let stripped = OFFERS.iter().fold(offered, |it, path| it.with_at(path, None));
-                    assert_eq!(take_offer(&stripped, &params), params);
+                    assert_eq!(restore_params(&stripped, &params), params);
                     let said = "says no";
                     let altered = OFFERS
                         .iter()
                         .fold(stripped, |it, path| it.with_at(path, Some(&Json::string(said))));
-                    assert!(!take_offer(&altered, &params).as_str().contains(said), "{params}");
+                    assert!(!restore_params(&altered, &params).as_str().contains(said), "{params}");
                 }
             }
         }
     }
 
-    /// Checklist 14: the agent's own words stay, those of the proxy do not.
+    /// Checklist 14: values of the agent stay, values of the proxy do not.
     #[test]
-    fn an_answer_of_the_agents_own_is_put_back() {
+    fn a_value_of_the_agent_is_restored() {
         for own in [
             r#"{"_meta":{"symposium":{"proxy":false}},"protocolVersion":1}"#,
             r#"{"_meta":{"symposium":{"version":"1.0"}},"protocolVersion":1}"#,
@@ -287,25 +290,25 @@ mod tests {
             for path in ACCEPTANCES {
                 let accepted = put_at(&own, path);
                 assert!(is_set(&accepted, path));
-                assert_eq!(take_acceptance(&accepted, Some(&own)), own, "{path:?}");
+                assert_eq!(without_acceptance(&accepted, Some(&own)), own, "{path:?}");
             }
         }
     }
 
-    /// A conductor above us offers a role; what its editor has at another path is not an offer.
+    /// An outer conductor offers a role at one path. The editor's value at another path is not an offer.
     #[test]
-    fn only_the_offer_of_a_conductor_above_us_is_withdrawn() {
+    fn only_the_offer_of_the_outer_conductor_is_removed() {
         let params = json(
             r#"{"_meta":{"proxy":false,"symposium":{"version":"1.0","x":1}},"clientCapabilities":{}}"#,
         );
         for path in [OFFERS[1], OFFERS[2], OFFERS[3]] {
-            assert_eq!(withdrawn(&put_at(&params, path), path), params, "{path:?}");
+            assert_eq!(without_offer(&put_at(&params, path), path), params, "{path:?}");
         }
-        // A conductor that does not know our generation offers the role at several paths.
+        // A conductor that does not know the generation offers the role at several paths.
         let offers = put_at(&put_at(&params, OFFERS[2]), OFFERS[3]);
-        assert_eq!(withdrawn(&offers, OFFERS[2]), params);
-        // Whatever the value at the path is by which the offer was recognised.
+        assert_eq!(without_offer(&offers, OFFERS[2]), params);
+        // The value at the path of the offer does not matter.
         let odd = params.with_at(OFFERS[2], Some(&Json::trusted("1")));
-        assert_eq!(withdrawn(&odd, OFFERS[2]).at(OFFERS[2]), None);
+        assert_eq!(without_offer(&odd, OFFERS[2]).at(OFFERS[2]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The conductor above us, of whatever generation: its first request tells.
+//! The link to an outer conductor. Its first request shows its generation.
 
 use bytes::Bytes;
 
@@ -11,19 +11,18 @@ use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
 use crate::sink::Sink;
 
-/// The link to a conductor whose proxy we are.
+/// The dialect of the link to an outer conductor, for which this chain is a proxy.
 #[derive(Debug)]
 pub struct Outer {
     generation: Option<Generation>,
-    /// The greeting that we have yet to answer.
+    /// The id of the greeting that this chain has not answered.
     greeted: Option<Id>,
-    /// That greeting offers MCP over ACP, which is to be accepted in the same path.
+    /// Whether that greeting offers MCP over ACP. The answer accepts it at the same path.
     mcp_offered: bool,
     scp: Option<Scp>,
 }
 
-/// What there is to remember under an SCP editor, which tells us our successors after it has
-/// initialised us.
+/// The state under an SCP editor, which sends the list of successors after it has initialized this chain.
 #[derive(Debug)]
 struct Scp {
     initialize: Call,
@@ -32,40 +31,43 @@ struct Scp {
 
 #[derive(Debug)]
 enum ScpState {
-    /// Initialised; nothing but `_scp/proxy` is taken.
-    Waiting,
-    /// Told its successors; they are not started yet.
-    Told {
+    /// Initialized. Only `_scp/proxy` is accepted.
+    AwaitingServers,
+    /// The successors are known and not started.
+    GotServers {
         id: Id,
         servers: Json,
     },
-    /// The successors are being initialised; then `_scp/proxy` is answered.
-    Building {
+    /// The successors are being initialized. Then `_scp/proxy` is answered.
+    Initializing {
         id: Id,
     },
     Done,
 }
 
-/// The id of the `initialize` that completes the chain.
+/// The id of the `initialize` for the successors.
 const SCP_INITIALIZE: &str = "scp:initialize";
 
 const NOT_GREETED: &str =
     "this is a proxy: greet it with proxy/initialize, or offer it the proxy capability";
 
 impl Outer {
+    /// A conductor whose generation is not known.
     pub fn unknown() -> Outer {
         Outer { generation: None, greeted: None, mcp_offered: false, scp: None }
     }
 
+    /// A conductor of this generation.
     pub fn pinned(generation: Generation) -> Outer {
         Outer { generation: Some(generation), ..Outer::unknown() }
     }
 
+    /// The generation, if it is known.
     pub fn generation(&self) -> Option<Generation> {
         self.generation
     }
 
-    fn spelling(&self) -> Generation {
+    fn generation_to_send(&self) -> Generation {
         self.generation.unwrap_or(Generation::P5)
     }
 
@@ -93,10 +95,12 @@ impl Outer {
                 let params = call.params.clone().unwrap_or(Json::EMPTY);
                 let path = offer::offered_at(&params);
                 match path.and_then(|it| Some((it, Generation::of_offer(it)?))) {
-                    Some((path, generation)) => (generation, Some(offer::withdrawn(&params, path))),
+                    Some((path, generation)) => {
+                        (generation, Some(offer::without_offer(&params, path)))
+                    }
                     None if p0::knows_scp(&params) => {
                         drop(method);
-                        return self.begin_scp(id, call, &params, out);
+                        return self.answer_scp_initialize(id, call, &params, out);
                     }
                     None => return Err(Rejection::refusal(id, code::INVALID_REQUEST, NOT_GREETED)),
                 }
@@ -113,9 +117,9 @@ impl Outer {
         Ok(Some((Side::Agent, Message::call(id, call))))
     }
 
-    /// An SCP editor initialises us before we know our successors, so we can only speak for
-    /// ourselves.
-    fn begin_scp(
+    /// Answers the `initialize` of an SCP editor. The successors are not known yet, so the answer describes
+    /// only this chain.
+    fn answer_scp_initialize(
         &mut self,
         id: Option<Id>,
         call: Call,
@@ -129,7 +133,7 @@ impl Outer {
         let result = offer::put_at(&result, p0::P0.acceptance);
         Message::response(id, Outcome::Result(result)).write_line(out);
         self.generation = Some(Generation::P0);
-        self.scp = Some(Scp { initialize: call.detached(), state: ScpState::Waiting });
+        self.scp = Some(Scp { initialize: call.detached(), state: ScpState::AwaitingServers });
         Ok(None)
     }
 
@@ -141,39 +145,41 @@ impl Outer {
         let Some(scp) = &mut self.scp else { return Ok(None) };
         let refuse = |id, code, why| Err(Rejection::refusal(id, code, why));
         match (&scp.state, call.is(p0::SCP_PROXY)) {
-            (ScpState::Waiting, true) => {
+            (ScpState::AwaitingServers, true) => {
                 let servers = call.params.as_ref().and_then(p0::servers);
                 let (Some(servers), Some(id)) = (servers, id.clone()) else {
                     let why = "_scp/proxy needs a list of servers";
                     return refuse(id, code::INVALID_PARAMS, why);
                 };
-                scp.state = ScpState::Told { id: id.detached(), servers: servers.detached() };
+                scp.state = ScpState::GotServers { id: id.detached(), servers: servers.detached() };
                 Ok(None)
             }
-            (ScpState::Waiting, false) => {
-                refuse(id, code::INVALID_REQUEST, "this proxy waits for _scp/proxy")
-            }
+            (ScpState::AwaitingServers, false) => refuse(
+                id,
+                code::INVALID_REQUEST,
+                "this proxy waits for _scp/proxy and accepts no other request before it",
+            ),
             (_, true) => refuse(id, code::INVALID_REQUEST, "the proxy chain cannot be changed"),
             (_, false) => Ok(Some((Side::Agent, Message::call(id, call)))),
         }
     }
 
-    /// The chain that an SCP editor asked for stands, or cannot stand.
-    fn on_scp_built(&mut self, answered: &Id, outcome: &Outcome) -> Option<Message> {
+    /// The answer to `_scp/proxy`, once the successors are initialized or have failed.
+    fn answer_scp_proxy(&mut self, answered: &Id, outcome: &Outcome) -> Option<Message> {
         let scp = self.scp.as_mut().filter(|_| *answered == Id::string(SCP_INITIALIZE))?;
-        let ScpState::Building { id } = &scp.state else { return None };
+        let ScpState::Initializing { id } = &scp.state else { return None };
         let (outcome, state) = match outcome {
             Outcome::Result(result) => {
                 (Outcome::Result(guards::copy_flag(result, &Json::EMPTY)), ScpState::Done)
             }
-            error => (error.clone(), ScpState::Waiting),
+            error => (error.clone(), ScpState::AwaitingServers),
         };
         let answer = Message::response(id.clone(), outcome);
         scp.state = state;
         Some(answer)
     }
 
-    /// Accepts the role of a proxy in the way in which it was offered.
+    /// Adds the acceptance of the proxy role to an answer, in the way in which the role was offered.
     fn accept(&mut self, id: &Id, outcome: &Outcome) -> Option<Outcome> {
         let generation = self.generation?;
         self.greeted.take_if(|greeted| greeted == id)?;
@@ -189,6 +195,7 @@ impl Outer {
         }
     }
 
+    /// Decodes a line; see [`Dialect::decode`](super::Dialect::decode).
     pub fn decode(
         &mut self,
         line: &Bytes,
@@ -198,8 +205,8 @@ impl Outer {
         parts.split(line)?;
         if let Some(opened) = envelope::open(&parts, line) {
             let opened = opened?.check()?;
-            // A parent of the capability kind may spell its envelopes in either way.
-            if self.generation.is_none_or(|it| !it.spells_like(opened.generation)) {
+            // A conductor that greets with the capability may use either envelope.
+            if self.generation.is_none_or(|it| !it.has_same_envelopes_as(opened.generation)) {
                 self.generation = Some(opened.generation);
             }
             return Ok(Some((Side::Editor, opened.into_message())));
@@ -211,12 +218,13 @@ impl Outer {
         }
     }
 
+    /// Appends the line for a message; see [`Dialect::encode`](super::Dialect::encode).
     pub fn encode(&mut self, toward: Side, message: &Message, out: &mut dyn Sink) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
             Message::Response { id, outcome, extras } => {
-                if let Some(answer) = self.on_scp_built(id, outcome) {
+                if let Some(answer) = self.answer_scp_proxy(id, outcome) {
                     return answer.write_line(out);
                 }
                 match self.accept(id, outcome) {
@@ -231,19 +239,23 @@ impl Outer {
         };
         match toward {
             Side::Editor => message.write_line(out),
-            Side::Agent => {
-                envelope::write(self.spelling(), self.spelling().table().sends, id, call, out)
-            }
+            Side::Agent => envelope::write(
+                self.generation_to_send(),
+                self.generation_to_send().table().sends,
+                id,
+                call,
+                out,
+            ),
         }
     }
 
-    /// The peer is an SCP editor and told us our successors: the servers of its `_scp/proxy`, and
-    /// the `initialize` for the chain that they complete.
+    /// The servers of `_scp/proxy` from an SCP editor and the `initialize` for the chain that they
+    /// complete, once. `None` if no list of successors has arrived.
     pub fn take_chain(&mut self) -> Option<(Json, Message)> {
         let scp = self.scp.as_mut()?;
-        let ScpState::Told { id, servers } = &scp.state else { return None };
+        let ScpState::GotServers { id, servers } = &scp.state else { return None };
         let servers = servers.clone();
-        scp.state = ScpState::Building { id: id.clone() };
+        scp.state = ScpState::Initializing { id: id.clone() };
         let (id, call) = (Id::string(SCP_INITIALIZE), scp.initialize.clone());
         Some((servers, Message::Request { id, call }))
     }

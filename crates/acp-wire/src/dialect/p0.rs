@@ -1,4 +1,4 @@
-//! P0: SCP, where a proxy is told which programs follow it and starts them itself.
+//! P0: SCP. A proxy gets a list of the programs that follow it, and starts them itself.
 //!
 //! ```json
 //! {"id":0,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0","html_panel":true}}}}
@@ -7,8 +7,8 @@
 //! {"id":1,"result":{}}
 //! ```
 //!
-//! There are no envelopes: what follows it is on the other end of the pipe that it opens. We give it
-//! one program, a relay of ours that connects back to us. So this generation has two links, and
+//! There are no envelopes: the proxy's successor is on the other end of a pipe that the proxy opens. The
+//! conductor names one program, a relay that connects back to it. So this generation has two links, with
 //! plain ACP on both.
 
 use bytes::Bytes;
@@ -36,17 +36,17 @@ pub(crate) static P0: GenerationTable = GenerationTable {
     updates: None,
 };
 
-/// Tells an SCP proxy its successors.
+/// Sends an SCP proxy the list of its successors.
 pub(crate) const SCP_PROXY: &str = "_scp/proxy";
 
-/// Does an editor that sends these params know SCP? The section alone says so.
+/// Whether an editor that sends these params knows SCP. The `symposium` object is enough.
 pub(crate) fn knows_scp(params: &Json) -> bool {
     let paths: [&[&str]; 2] =
         [&["_meta", "symposium"], &["clientCapabilities", "_meta", "symposium"]];
     paths.iter().any(|path| params.at(path).is_some_and(|section| section.is_object()))
 }
 
-/// The list of servers in the params of `_scp/proxy`: the params themselves, or their only list.
+/// The list of servers in the params of `_scp/proxy`: the params themselves, or their only array.
 pub(crate) fn servers(params: &Json) -> Option<Json> {
     if params.is_array() {
         return Some(params.clone());
@@ -59,42 +59,45 @@ pub(crate) fn servers(params: &Json) -> Option<Json> {
     }
 }
 
-/// The second link of an SCP proxy: the pipe to what it takes for its successor, which is us. Its
-/// lines go toward the agent, whatever comes from there is sent here.
+/// The dialect of the second link of an SCP proxy, which the proxy uses as the link to its successor. Its
+/// lines go toward the agent.
 #[derive(Debug)]
 pub struct Relay {
     plain: Plain,
-    /// What the proxy was asked, before we put our offer into it: the offer goes no further.
-    asked: Json,
-    /// The `initialize` that the proxy waits for.
-    greeted: Option<Id>,
+    /// The params of `initialize` for the proxy before the offer was added. The offer is not forwarded.
+    params: Json,
+    /// The id of the `initialize` that the proxy has sent.
+    initialize_id: Option<Id>,
 }
 
 impl Relay {
-    /// `asked` are the params of `initialize` as they were meant for the proxy.
-    pub fn new(asked: Option<Json>) -> Relay {
-        // SCP knows ACP v1 only.
-        let asked = acp::lowered_to_v1(&asked.unwrap_or(Json::EMPTY));
-        Relay { plain: Plain::editor(), asked, greeted: None }
+    /// A dialect for the second link of an SCP proxy. `params` are the params of `initialize` for the proxy, before
+    /// the offer was added.
+    pub fn new(params: Option<Json>) -> Relay {
+        // SCP knows only ACP v1.
+        let params = acp::lowered_to_v1(&params.unwrap_or(Json::EMPTY));
+        Relay { plain: Plain::editor(), params, initialize_id: None }
     }
 
+    /// Decodes a line; see [`Dialect::decode`](super::Dialect::decode).
     pub fn decode(&mut self, line: &Bytes) -> Result<Option<(Side, Message)>, Rejection> {
         let mut decoded = self.plain.decode(line)?;
         if let Some((_, Message::Request { id, call })) = &mut decoded
             && call.is(INITIALIZE)
         {
-            self.greeted = Some(id.detached());
-            let params = call.params.take();
-            call.params = params.map(|params| offer::take_offer(&params, &self.asked));
+            self.initialize_id = Some(id.detached());
+            let forwarded = call.params.take();
+            call.params = forwarded.map(|it| offer::restore_params(&it, &self.params));
         }
         Ok(decoded)
     }
 
+    /// Appends the line for a message; see [`Dialect::encode`](super::Dialect::encode).
     pub fn encode(&mut self, message: &Message, out: &mut dyn Sink) {
         if let Message::Response { id, outcome: Outcome::Result(result), extras } = message
-            && self.greeted.take_if(|greeted| greeted == id).is_some()
+            && self.initialize_id.take_if(|initialize_id| initialize_id == id).is_some()
         {
-            // To the proxy we are an SCP agent, the last of its chain.
+            // To the proxy, the conductor is an SCP agent at the end of the chain.
             let version = ["_meta", "symposium", "version"];
             let result = match result.at(&version) {
                 Some(_) => result.clone(),

@@ -1,4 +1,4 @@
-//! P1: the text of S/ACP and P/ACP, with other methods for sending and for receiving.
+//! P1: the text of S/ACP and P/ACP, with different methods for sending and receiving.
 //!
 //! ```json
 //! {"id":"p1","method":"_proxy/successor/send/request","params":{"message":{"method":"session/prompt","params":{}}}}

@@ -1,4 +1,4 @@
-//! P2: the walk-throughs of S/ACP and P/ACP. The inner message is a `message` of its own.
+//! P2: the walk-throughs of S/ACP and P/ACP. The inner message is the member `message`.
 //!
 //! ```json
 //! {"id":"I0","method":"initialize","params":{"protocolVersion":"0.1.0","capabilities":{"_meta":{"symposium":{"version":"1.0","proxy":true}}}}}

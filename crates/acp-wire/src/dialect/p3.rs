@@ -1,4 +1,4 @@
-//! P3: the first published generation. The role is a capability, the envelope has two methods.
+//! P3: the first published generation. The role is a capability. The envelope has two methods.
 //!
 //! ```json
 //! {"jsonrpc":"2.0","id":"c","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"_meta":{"symposium":{"version":"1.0","proxy":true}}}}}
@@ -6,8 +6,8 @@
 //! {"jsonrpc":"2.0","method":"_proxy/successor/notification","params":{"method":"session/cancel","params":null}}
 //! ```
 //!
-//! A proxy must accept the offer in `agentCapabilities` of its answer. A malformed envelope, one
-//! without `params` included, ends it.
+//! A proxy must accept the offer in `agentCapabilities` of its answer. It exits on a malformed envelope,
+//! and on one without `params`.
 
 use super::generation::{GenerationTable, Greeting};
 use super::updates::SCHEMA_0_6;

@@ -1,4 +1,4 @@
-//! P3t: P3 with the capability at the top, as the SACP architecture overview has it.
+//! P3t: P3 with the capability at the top level, as in the SACP architecture overview.
 //!
 //! ```json
 //! {"jsonrpc":"2.0","id":"c","method":"initialize","params":{"protocolVersion":1,"_meta":{"proxy":true}}}

@@ -1,4 +1,4 @@
-//! P4: the same frames as P5 with an underscore, from before the methods were standard.
+//! P4: the same messages as P5, with an underscore before the methods because they were not standard yet.
 //!
 //! ```json
 //! {"jsonrpc":"2.0","id":"c","method":"_proxy/initialize","params":{"protocolVersion":1}}
@@ -6,8 +6,8 @@
 //! {"jsonrpc":"2.0","method":"_proxy/successor","params":{"method":"session/cancel","params":null}}
 //! ```
 //!
-//! Older speakers (P4a) name the envelope's metadata `meta`, younger ones (P4b) `_meta`; neither
-//! goes further than its hop. An envelope without `params` ends some of them, so it always has it.
+//! Older programs (P4a) call the envelope's metadata `meta`, newer ones (P4b) `_meta`. The metadata is not
+//! forwarded. Some programs exit on an envelope without `params`, so it is always written.
 
 use super::generation::{GenerationTable, Greeting};
 use super::updates::SCHEMA_0_6;

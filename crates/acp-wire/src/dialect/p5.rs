@@ -6,8 +6,7 @@
 //! {"jsonrpc":"2.0","method":"proxy/successor","params":{"method":"session/update","params":{},"_meta":{"this":"hop"}}}
 //! ```
 //!
-//! An outer `id` makes an envelope a request. The envelope's `_meta` belongs to this hop and goes
-//! no further.
+//! An envelope with an `id` is a request. Its `_meta` belongs to this link and is not forwarded.
 
 use super::generation::{GenerationTable, Greeting};
 use super::updates::SCHEMA_1_15;

@@ -12,22 +12,24 @@ use super::generation::{Greeting, is_envelope};
 use super::{NOT_A_PROXY, NOT_THE_CONDUCTOR, Rejection};
 use crate::message::{Message, Side, code};
 
-/// The dialect of a peer that stands at an end of the chain.
+/// The dialect of a peer at an end of the chain.
 #[derive(Debug)]
 pub struct Plain {
     toward: Side,
 }
 
 impl Plain {
+    /// The link to the editor.
     pub fn editor() -> Plain {
         Plain { toward: Side::Agent }
     }
 
+    /// The link to the agent.
     pub fn agent() -> Plain {
         Plain { toward: Side::Editor }
     }
 
-    /// Reads a line, as [`Dialect::decode`](super::Dialect::decode) does.
+    /// Decodes a line; see [`Dialect::decode`](super::Dialect::decode).
     pub fn decode(&self, line: &Bytes) -> Result<Option<(Side, Message)>, Rejection> {
         let message = Message::parse(line)?;
         let (id, call) = match &message {
@@ -66,7 +68,7 @@ mod tests {
 
     /// Checklist 43, 44, 46, 47.
     #[test]
-    fn the_words_of_the_proxy_protocol_are_refused() {
+    fn methods_of_the_proxy_protocol_are_refused() {
         for method in [
             "proxy/successor",
             "_proxy/successor",

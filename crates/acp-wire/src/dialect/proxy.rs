@@ -1,13 +1,14 @@
-//! A proxy of ours, of whatever generation.
+//! The link to a proxy of any generation.
 //!
-//! Which one it is, nobody has to say. A proxy that does not know the greeting it gets does what it
-//! does with anything it does not know: it passes it on to its successor, in an envelope of *its*
-//! generation. That envelope is the answer. It is refused, and then the right greeting is sent. A
-//! component that refuses a greeting by itself is sent the next older one; one that dies of it is
-//! started again and begun with the next older one. Nothing of this is seen by anybody else. See
-//! `probe`.
+//! The generation is detected in the handshake. A proxy that does not know the greeting forwards it to its
+//! successor, as it does with any unknown request, in an envelope of *its own* generation. That envelope
+//! shows the generation. The conductor refuses the forwarded greeting and then sends the right one. A
+//! component that refuses a greeting itself is sent the next older one. A component that exits on a
+//! greeting is restarted and tried with the next older one. The router and the other components see none of
+//! this. See `probe`.
 //!
-//! What is to be sent meanwhile waits, all but answers: the component may need them to go on.
+//! Until the generation is known, messages for the component are held. Answers are not held, because the
+//! component may need them to continue.
 
 use bytes::Bytes;
 
@@ -25,76 +26,79 @@ mod probe;
 
 use probe::{FirstGreeting, Probe, shortened};
 
-/// The link to a proxy.
+/// The dialect of the link to a proxy.
 #[derive(Debug)]
 pub struct Proxy {
-    /// What the component is called in errors.
+    /// The name of the component, for errors.
     component: String,
-    /// The names that it may give its successor. `None`: all, since they are not known here.
+    /// The peer names that the component may use. `None` if they are not known here and any name is
+    /// forwarded.
     peers: Option<Vec<String>>,
-    /// Set by the user: no other generation is tried.
+    /// The generation set by the user. No other one is tried.
     pin: Option<Generation>,
-    /// With which greeting to begin.
+    /// The greeting with which a probe starts.
     first: FirstGreeting,
-    /// A guess was with what to begin, and it was wrong.
+    /// Whether the first greeting was a guess and the component did not understand it.
     guess_failed: bool,
     state: GenerationState,
-    /// The `initialize`s that the component has yet to answer.
+    /// The `initialize` requests that the component has not answered.
     greeted: Vec<PendingGreeting>,
-    /// Ids under which a greeting went out that was then tried otherwise: nobody waits for them.
+    /// The ids of abandoned greetings. Their answers are dropped.
     withdrawn: Vec<Id>,
-    /// The `initialize` that the component has sent to its successor and waits for.
+    /// The id of the `initialize` that the component has sent to its successor and that is not answered.
     forwarded: Option<Id>,
-    /// The result of `initialize` of its successor, and the path of the word that was put into it
-    /// for this component, if any (see `words`).
+    /// The successor's result of `initialize`, and the path of the MCP capability if it was added for this
+    /// component (see `mcp_capability`).
     successor_result: Option<(Json, Option<KeyPath>)>,
-    /// The answer to `initialize` of a component that may be an SCP proxy; it travels on when the
+    /// The answer to `initialize` of a component that may be an SCP proxy. It is forwarded once the
     /// component has its successor.
     accepted: Option<(Id, Json)>,
     successor: ScpSuccessor,
-    /// The successor that an SCP proxy has started has been initialised.
+    /// Whether the successor that an SCP proxy has started is initialized.
     successor_initialized: bool,
-    /// The generation of the envelope in which it passed `_scp/proxy` on, which it does not know.
+    /// The generation of the envelope in which the component has forwarded `_scp/proxy`, which shows that
+    /// it does not know SCP.
     no_scp: Option<Generation>,
 }
 
-/// A greeting that the component has yet to answer.
+/// A greeting that the component has not answered.
 #[derive(Debug)]
 struct PendingGreeting {
-    /// On this link.
+    /// The id on this link.
     id: Id,
-    /// The params as they were before anything was put in for this component.
+    /// The params before anything was added for this component.
     asked: Json,
-    /// How it was spelt. The envelopes of a component may be of another generation than the greeting
-    /// that it understands.
+    /// Its form. The generation of a component's envelopes may differ from that of the greeting that it
+    /// understands.
     greeting: Greeting,
 }
 
-/// How far an SCP proxy is with its successor.
+/// The state of an SCP proxy's successor.
 #[derive(Debug, PartialEq)]
 enum ScpSuccessor {
-    /// Nobody has asked.
-    None,
-    Wanted,
-    /// We have sent `_scp/proxy`.
-    Given,
+    /// The component has not accepted the role of an SCP proxy.
+    NotNeeded,
+    /// The component waits for `_scp/proxy`.
+    Needed,
+    /// `_scp/proxy` was sent.
+    Sent,
 }
 
 #[derive(Debug)]
 enum GenerationState {
-    /// Not greeted, or greeted and not yet understood.
+    /// No greeting was sent, or it is not known whether the component understands it.
     Unknown(Option<Box<Probe>>),
     Known(Generation),
 }
 
-/// What a message costs beside its text while it waits.
-const HELD: usize = 512;
+/// The cost of a held message in addition to its text, in bytes.
+const MESSAGE_OVERHEAD: usize = 512;
 
-/// The id of our own `_scp/proxy` request.
+/// The id of the conductor's `_scp/proxy` request.
 const SCP_ID: &str = "scp";
 
 impl Proxy {
-    /// A component of which nothing is known.
+    /// A component of unknown generation.
     pub fn unknown(component: &str) -> Proxy {
         Proxy {
             component: component.to_owned(),
@@ -108,36 +112,36 @@ impl Proxy {
             forwarded: None,
             successor_result: None,
             accepted: None,
-            successor: ScpSuccessor::None,
+            successor: ScpSuccessor::NotNeeded,
             successor_initialized: false,
             no_scp: None,
         }
     }
 
-    /// A component that is known to be of this generation: no other one is tried.
+    /// A component of this generation. No other one is tried.
     pub fn pinned(component: &str, generation: Generation) -> Proxy {
         Proxy { pin: Some(generation), ..Proxy::unknown(component) }
     }
 
-    /// A component that understood this greeting the last time. If it does not understand it now, it
-    /// is a component of which nothing is known.
+    /// A component that understood this greeting the last time. If it does not understand it now, its
+    /// generation is detected.
     pub fn remembered(component: &str, greeting: Greeting) -> Proxy {
         Proxy { first: FirstGreeting::Greeting(greeting), ..Proxy::unknown(component) }
     }
 
-    /// A component that was of this generation before it was started again. If it does not understand
-    /// the same greeting now, it is a component of which nothing is known.
+    /// A component that had this generation before it was restarted. If it does not understand the same
+    /// greeting now, its generation is detected.
     pub fn restarted(component: &str, generation: Generation) -> Proxy {
         Proxy { first: FirstGreeting::Generation(generation), ..Proxy::unknown(component) }
     }
 
-    /// A component that has ended over these greetings, each on a start of its own.
+    /// A component that has exited on each of these greetings.
     pub fn after_failures(component: &str, failed: Vec<Greeting>) -> Proxy {
         Proxy { first: FirstGreeting::After(failed), ..Proxy::unknown(component) }
     }
 
-    /// With the names that the component may use for its successor (`peer` in an envelope). `None`
-    /// passes any name on to a conductor above us, which knows its own.
+    /// Sets the names that the component may use for its successor (`peer` in an envelope). With `None` any
+    /// name is forwarded to the outer conductor, which knows its own names.
     pub fn with_peers(self, peers: Option<Vec<String>>) -> Proxy {
         Proxy { peers, ..self }
     }
@@ -150,16 +154,16 @@ impl Proxy {
         }
     }
 
-    /// Sends a greeting that the component is to answer: the first one, the next one, or another one to
-    /// a component we know.
+    /// Sends a greeting that the component must answer: the first one, the next one of a probe, or a later
+    /// `initialize`.
     fn greet(&mut self, greeting: Greeting, id: &Id, call: &Call, out: &mut dyn Sink) {
         let asked = self.write_greeting(greeting, id, call, out).detached();
         self.greeted.push(PendingGreeting { id: id.clone(), asked, greeting });
     }
 
-    /// Gives the params as they were before anything was put in.
+    /// Appends a greeting. Returns the params before anything was added.
     fn write_greeting(&self, greeting: Greeting, id: &Id, call: &Call, out: &mut dyn Sink) -> Json {
-        let generation = self.generation().or(self.pin).or(self.guessed());
+        let generation = self.generation().or(self.pin).or(self.guessed_generation());
         let mut asked = call.params.clone().unwrap_or(Json::EMPTY);
         let v1_only = generation.map_or(greeting != Greeting::Proxy, Generation::v1_only);
         if v1_only {
@@ -168,7 +172,8 @@ impl Proxy {
         let params = match greeting {
             Greeting::Proxy => asked.with_at(offer::MCP_OFFER, Some(&Json::TRUE)),
             Greeting::Underscore => asked.clone(),
-            // An SCP proxy finds its role by itself: it is only told that we know of SCP.
+            // An SCP proxy accepts its role without an offer. The version only shows that the conductor
+            // knows SCP.
             Greeting::Capability => offer::put(&asked, generation),
         };
         let call = Call { method: greeting.method().into(), params: Some(params), ..call.clone() };
@@ -176,10 +181,11 @@ impl Proxy {
         asked
     }
 
-    /// From now on the component's generation is known: what waited for that is sent.
+    /// Sets the generation and sends the held messages.
     fn adopt(&mut self, generation: Generation, out: &mut dyn Sink) {
-        // Generations that spell alike are told apart by what the component was before.
-        let guess = self.guessed().filter(|guess| guess.spells_like(generation));
+        // Generations with the same envelopes are distinguished by the component's previous generation.
+        let guess =
+            self.guessed_generation().filter(|guess| guess.has_same_envelopes_as(generation));
         let generation = self.pin.or(guess).unwrap_or(generation);
         match std::mem::replace(&mut self.state, GenerationState::Known(generation)) {
             GenerationState::Unknown(Some(probe)) => {
@@ -191,8 +197,8 @@ impl Proxy {
         }
     }
 
-    /// Answers the component. If it is its successor's answer to `initialize`, the component hears of
-    /// capabilities in its own words.
+    /// Appends an answer. In the successor's answer to `initialize`, the MCP capability is translated for
+    /// the component.
     fn write_answer(&mut self, message: &Message, out: &mut dyn Sink) {
         let Message::Response { id, outcome, extras } = message else { return };
         let greeted = self.forwarded.take_if(|forwarded| forwarded == id).is_some();
@@ -200,14 +206,14 @@ impl Proxy {
         let Some(generation) = self.generation().filter(|_| greeted) else {
             return message.write_line(out);
         };
-        let missing = mcp_capability::missing(result, generation);
+        let missing = mcp_capability::missing_path(result, generation);
         self.successor_result = Some((result.detached(), missing.as_ref().map(|(path, _)| *path)));
         let Some((path, yes)) = missing else { return message.write_line(out) };
         let outcome = Outcome::Result(result.with_at(path, Some(&yes)));
         Message::Response { id: id.clone(), outcome, extras: extras.clone() }.write_line(out);
     }
 
-    /// Writes to a component whose generation is not known yet, or not any more.
+    /// Appends a message for a component whose generation is not known.
     fn write_assuming(&self, toward: Side, message: &Message, out: &mut dyn Sink) {
         let generation = self.pin.unwrap_or(Generation::P5);
         match message {
@@ -232,23 +238,24 @@ impl Proxy {
         if let GenerationState::Unknown(Some(probe)) = &mut self.state
             && Greeting::of_method(&opened.call.method.name()).is_some()
         {
-            // Our own greeting comes back: this is how a proxy says which generation it is of.
-            probe.hint = Some(opened.generation);
+            // The component has forwarded the greeting. The envelope shows its generation.
+            probe.envelope_hint = Some(opened.generation);
             if let Some(id) = opened.id {
-                let why = "this greeting is not of the generation of this envelope";
+                let why = "the greeting and the envelope are of different generations";
                 let outcome = Outcome::error(code::METHOD_NOT_FOUND, why);
                 Message::response(id, outcome).write_line(out);
             }
             return Ok(None);
         }
-        if self.successor == ScpSuccessor::Given
+        if self.successor == ScpSuccessor::Sent
             && self.accepted.is_some()
             && opened.call.is(p0::SCP_PROXY)
         {
-            // It passes on what it does not know: so it is no SCP proxy.
+            // The component has forwarded an unknown request, so it is not an SCP proxy.
             self.no_scp = Some(opened.generation);
             if let Some(id) = opened.id {
-                let outcome = Outcome::error(code::METHOD_NOT_FOUND, "only SCP proxies know this");
+                let outcome =
+                    Outcome::error(code::METHOD_NOT_FOUND, "this request is only for SCP proxies");
                 Message::response(id, outcome).write_line(out);
             }
             return Ok(None);
@@ -256,12 +263,12 @@ impl Proxy {
         let mut opened = opened.check()?;
         self.check_peer(&mut opened)?;
         match &mut self.state {
-            // Only its own `initialize` shows that it has understood; anything else that it sends
-            // meanwhile just tells how it spells.
+            // Only the component's own `initialize` shows that it has understood the greeting. Other
+            // messages only show the generation of its envelopes.
             GenerationState::Unknown(Some(probe))
                 if !(opened.id.is_some() && opened.call.is(INITIALIZE)) =>
             {
-                probe.hint = Some(opened.generation);
+                probe.envelope_hint = Some(opened.generation);
             }
             _ => self.adopt(opened.generation, out),
         }
@@ -269,21 +276,21 @@ impl Proxy {
             && opened.call.is(INITIALIZE)
         {
             self.forwarded = Some(id.detached());
-            // Only a component that was offered something has it to pass on.
+            // The offer has to be removed only if it was made.
             let greeted = self.greeted.last();
             let greeting = greeted.map(|it| it.greeting).or_else(|| self.understood_greeting());
             let asked = greeted.map_or(Json::EMPTY, |it| it.asked.clone());
             opened.call.params = opened.call.params.map(|params| match greeting {
                 Some(Greeting::Proxy) => restored(&params, &asked, &[offer::MCP_OFFER]),
-                Some(Greeting::Capability) => offer::take_offer(&params, &asked),
+                Some(Greeting::Capability) => offer::restore_params(&params, &asked),
                 Some(Greeting::Underscore) | None => params,
             });
         }
         Ok(Some((Side::Agent, opened.into_message())))
     }
 
-    /// An envelope may name whom it is for. The chain is a line: whoever follows is reached through the
-    /// successor.
+    /// Checks the peer name of an envelope. The chain is linear, so every peer behind the component is
+    /// reached through the successor.
     fn check_peer(&self, opened: &mut Opened) -> Result<(), Rejection> {
         let Some(names) = &self.peers else { return Ok(()) };
         let Some(peer) = opened.take_peer().filter(|peer| !peer.is_null()) else { return Ok(()) };
@@ -291,14 +298,14 @@ impl Proxy {
             return Ok(());
         }
         let text = format!(
-            "there is no peer {} behind component '{}'. The names are: {}. Without `peer`, a \
-             message goes to the successor",
+            "no peer {} follows component '{}'. Known names: {}. Omit `peer` to send the message to \
+             the successor",
             shortened(peer.as_str()),
             self.component,
             names.join(", "),
         );
         let id = opened.id.clone();
-        let mut rejection = Rejection::refusal(id, code::INVALID_PARAMS, "an unknown peer");
+        let mut rejection = Rejection::refusal(id, code::INVALID_PARAMS, "the peer is not known");
         if let Some(reply) = &mut rejection.reply
             && let Message::Response { outcome, .. } = &mut **reply
         {
@@ -314,7 +321,7 @@ impl Proxy {
         extras: Option<Box<[u8]>>,
         out: &mut dyn Sink,
     ) -> Option<(Side, Message)> {
-        if self.successor == ScpSuccessor::Given && id == Id::string(SCP_ID) {
+        if self.successor == ScpSuccessor::Sent && id == Id::string(SCP_ID) {
             return self.on_successor(outcome, out);
         }
         if let Some(index) = self.withdrawn.iter().position(|withdrawn| *withdrawn == id) {
@@ -336,7 +343,7 @@ impl Proxy {
         Some((Side::Editor, Message::Response { id, outcome, extras }))
     }
 
-    /// An answer to a greeting, from a component whose generation is known.
+    /// Handles the answer to a greeting from a component whose generation is known.
     fn on_accepted(&mut self, greeting: Greeting, outcome: Outcome) -> Outcome {
         let Some(generation) = self.generation() else { return outcome };
         let Outcome::Result(result) = outcome else { return outcome };
@@ -351,7 +358,8 @@ impl Proxy {
                 result = restored(&result, base.unwrap_or(&nothing), &[offer::MCP_OFFER]);
             }
             Greeting::Underscore => {}
-            // The two oldest documents contradict themselves on whether it has to.
+            // The documents of the two oldest generations contradict themselves on whether acceptance is
+            // required.
             Greeting::Capability if generation.table().must_accept && !offer::accepted(&result) => {
                 self.guess_failed |= self.first.is_guessing();
                 let text = format!(
@@ -361,43 +369,45 @@ impl Proxy {
                 );
                 return Outcome::error(code::INTERNAL_ERROR, &text);
             }
-            Greeting::Capability => result = offer::take_acceptance(&result, base),
+            Greeting::Capability => result = offer::without_acceptance(&result, base),
         }
         Outcome::Result(result)
     }
 
-    /// A component that accepted its role without initialising a successor may be one that waits to
-    /// be told its successor.
+    /// Whether a component that accepted the role without sending `initialize` to a successor may be an SCP
+    /// proxy, which waits for `_scp/proxy`.
     fn may_be_scp(&self) -> bool {
-        self.successor == ScpSuccessor::None && self.pin.is_none_or(|pin| pin == Generation::P0)
+        self.successor == ScpSuccessor::NotNeeded
+            && self.pin.is_none_or(|pin| pin == Generation::P0)
     }
 
-    /// The component has answered `_scp/proxy`, or has not been asked at all.
+    /// Handles the answer to `_scp/proxy`. An error also stands for a request that was not sent.
     fn on_successor(&mut self, outcome: Outcome, out: &mut dyn Sink) -> Option<(Side, Message)> {
         match outcome {
             Outcome::Result(successor_result) => {
-                // When it answered `initialize` it did not know its own chain.
+                // The component did not know its own chain when it answered `initialize`.
                 if let Some((_, result)) = &mut self.accepted {
                     *result = guards::copy_flag(&successor_result, result);
                 }
                 self.adopt(Generation::P0, out);
-                // It may initialise its successor before it answers this, or after.
+                // The component may initialize its successor before or after this answer.
                 if !self.successor_initialized {
                     return None;
                 }
             }
-            // It has never heard of it, so it is of the generations that have envelopes.
+            // The component does not know `_scp/proxy`, so its generation has envelopes.
             Outcome::Error(_) => self.adopt(self.no_scp.unwrap_or(Generation::P3), out),
         }
         self.release(out)
     }
 
-    /// Lets the answer to `initialize` travel on that waited for a successor.
+    /// Forwards the answer to `initialize` that was held until the component had its successor.
     fn release(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
         let (id, result) = self.accepted.take()?;
         self.on_answer(id, Outcome::Result(result), None, out)
     }
 
+    /// Decodes a line; see [`Dialect::decode`](super::Dialect::decode).
     pub fn decode(
         &mut self,
         line: &Bytes,
@@ -407,9 +417,11 @@ impl Proxy {
         parts.split(line)?;
         let opened = envelope::open(&parts, line);
         if let GenerationState::Unknown(Some(probe)) = &mut self.state {
-            // A guess is wrong until something speaks for it: a log message, for example, does not.
-            probe.heard |= !probe.guess || opened.is_some() || probe.is_answered_by(&parts, line);
-            if probe.restart {
+            // A guess counts as failed until the component answers it or sends an envelope. A log
+            // notification, for example, does not confirm it.
+            probe.has_responded |=
+                !probe.guess || opened.is_some() || probe.is_answered_by(&parts, line);
+            if probe.needs_restart {
                 return Ok(None);
             }
         }
@@ -430,6 +442,7 @@ impl Proxy {
         }
     }
 
+    /// Appends the line for a message; see [`Dialect::encode`](super::Dialect::encode).
     pub fn encode(&mut self, toward: Side, message: &Message, out: &mut dyn Sink) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
@@ -446,7 +459,7 @@ impl Proxy {
                 _ => envelope::write(generation, generation.table().receives, id, call, out),
             },
             GenerationState::Unknown(None) => match id {
-                Some(id) if greets => self.begin(id, call, out),
+                Some(id) if greets => self.start_probe(id, call, out),
                 _ => self.write_assuming(toward, message, out),
             },
             GenerationState::Unknown(Some(_)) if self.pin.is_some() => match id {
@@ -455,17 +468,17 @@ impl Proxy {
                 }
                 _ => self.write_assuming(toward, message, out),
             },
-            // The greeting is not cancelled: whoever it is for cannot even be told its id.
+            // A greeting is not cancelled, because its id on this link may be a different one.
             GenerationState::Unknown(Some(_)) if id.is_none() && call.is(CANCEL_REQUEST) => {}
             GenerationState::Unknown(Some(probe)) => {
-                // Copied, so that a short message does not keep the whole of what was read alive.
-                probe.held_bytes += call.size() + HELD;
+                // The message is copied so that it does not keep the whole read buffer in memory.
+                probe.held_bytes += call.size() + MESSAGE_OVERHEAD;
                 probe.held.push((toward, Message::call(id.cloned(), call.detached())));
             }
         }
     }
 
-    /// How many bytes wait here until the generation is known.
+    /// How many bytes of messages are held until the generation is known.
     pub fn held_bytes(&self) -> usize {
         match &self.state {
             GenerationState::Unknown(Some(probe)) => probe.held_bytes,
@@ -478,19 +491,19 @@ impl Proxy {
         self.generation().map(Generation::greeting)
     }
 
-    /// The component is an SCP proxy, which starts its successor itself: it waits to be told which.
+    /// Whether the component is an SCP proxy that waits for `_scp/proxy`.
     pub fn needs_successor(&self) -> bool {
-        self.successor == ScpSuccessor::Wanted
+        self.successor == ScpSuccessor::Needed
     }
 
-    /// Tells it: `servers` are the params of `_scp/proxy`. Without them it is treated as if it had
-    /// not asked.
+    /// Sends `_scp/proxy` with these params. With `None`, the component is treated as one that is not an
+    /// SCP proxy.
     pub fn set_successor(
         &mut self,
         servers: Option<Json>,
         out: &mut dyn Sink,
     ) -> Option<(Side, Message)> {
-        self.successor = ScpSuccessor::Given;
+        self.successor = ScpSuccessor::Sent;
         match servers {
             Some(servers) => {
                 let call = Call::new(p0::SCP_PROXY, servers);
@@ -501,8 +514,8 @@ impl Proxy {
         }
     }
 
-    /// The successor of an SCP proxy has been initialised: the proxy's own answer, which waited for
-    /// that, may travel on.
+    /// Records that the successor of an SCP proxy is initialized. Returns the proxy's answer to
+    /// `initialize`, which was held until then.
     pub fn on_successor_initialized(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
         self.successor_initialized = true;
         self.generation().filter(|it| *it == Generation::P0)?;

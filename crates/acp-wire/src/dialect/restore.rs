@@ -1,22 +1,21 @@
-//! Takes out of the params or the result of `initialize` what was put in for one component.
+//! Removes from the params or the result of `initialize` what was added for one component.
 //!
-//! The base is the JSON as it was before anything was put in. The component may have kept what was
-//! put in, removed it or changed it. Either way the next reader gets what the base has at these
-//! paths, and whatever else the component has changed.
+//! The base is the JSON before anything was added. The component may have kept, removed or changed the
+//! added members. In each case the next reader gets the values of the base at these paths, together with
+//! the other changes of the component.
 
 use crate::json::Json;
 
 /// A path of keys.
 pub(crate) type KeyPath = &'static [&'static str];
 
-/// A copy in which each path has the value that `base` has there, or none. An object that is empty
-/// now and that `base` does not have goes as well. If nothing else was changed, the text is that of
-/// `base`.
+/// A copy in which each path has the value that `base` has there, or none. An object that becomes empty and
+/// that `base` does not have is removed. If nothing else was changed, the text is the text of `base`.
 pub(crate) fn restored(json: &Json, base: &Json, paths: &[KeyPath]) -> Json {
     paths.iter().fold(json.clone(), |json, path| restored_at(&json, base, path))
 }
 
-/// Both are objects. Calls itself once for each key of the path.
+/// Both are objects. Recurses once for each key of the path.
 fn restored_at(json: &Json, base: &Json, path: &[&str]) -> Json {
     let [key, rest @ ..] = path else { return json.clone() };
     if !json.is_object() {
@@ -28,10 +27,10 @@ fn restored_at(json: &Json, base: &Json, path: &[&str]) -> Json {
     if same_members(&json, base) { base.clone() } else { json }
 }
 
-/// The value of a member that has the rest of the path inside.
+/// The value of a member that contains the rest of the path.
 fn restored_member(key: &str, now: Option<Json>, was: Option<Json>, rest: &[&str]) -> Option<Json> {
     let inside = match &now {
-        // The component has put something else there.
+        // The component has put another value there.
         Some(now) if !now.is_object() => return Some(now.clone()),
         Some(now) => now.clone(),
         // The component has removed the whole object.
@@ -47,20 +46,20 @@ fn restored_member(key: &str, now: Option<Json>, was: Option<Json>, rest: &[&str
         was => {
             let restored = restored_at(&inside, &Json::EMPTY, rest);
             match was {
-                // Nothing was there: what is left is the component's own.
+                // Nothing was there before: the remaining members come from the component.
                 None if !restored.is_empty_object() => Some(restored),
-                // A list of capabilities that was empty before is, too.
+                // So does an empty object of capabilities.
                 None => now.filter(|now| now.is_empty_object() && key.ends_with("apabilities")),
-                // Null says nothing, so it does not replace what is the component's own.
+                // Null does not replace members of the component.
                 Some(was) if was.is_null() && !restored.is_empty_object() => Some(restored),
-                // Something was there that cannot hold the path, and an object was put over it.
+                // A value that is not an object was replaced by one to hold the path.
                 Some(was) => Some(was),
             }
         }
     }
 }
 
-/// Do both objects have the same members, in whatever order?
+/// Whether both objects have the same members, in any order.
 fn same_members(one: &Json, other: &Json) -> bool {
     let sorted = |json: &Json| {
         let mut members: Vec<(String, Vec<u8>)> =
@@ -84,18 +83,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_component_changes_beside_the_places_stays() {
+    fn other_changes_of_the_component_stay() {
         // Another value where the path could be.
         check(r#"{"_meta":4}"#, r#"{"_meta":3}"#, r#"{"_meta":4}"#);
         check(r#"{"_meta":{"proxy":true}}"#, "3", "{}");
-        // It has emptied an object, and it has removed one that was empty.
+        // The component has emptied an object, or removed an empty one.
         check(r#"{"_meta":{},"v":1}"#, r#"{"_meta":{"t":1}}"#, r#"{"_meta":{},"v":1}"#);
         check(r#"{"v":1}"#, r#"{"_meta":{},"v":1}"#, r#"{"_meta":{},"v":1}"#);
         check(r#"{"v":1}"#, r#"{"_meta":{"t":1}}"#, r#"{"v":1}"#);
     }
 
     #[test]
-    fn a_place_gets_the_value_that_was_there_before() {
+    fn a_path_gets_its_original_value() {
         let base = r#"{"_meta":{ "proxy" : 1.10, "t":1},"v":1}"#;
         // Kept, changed, removed with its object, moved.
         check(r#"{"_meta":{ "proxy" : true, "t":1},"v":1}"#, base, base);
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_without_a_value_before_is_removed() {
+    fn a_path_without_an_original_value_is_removed() {
         check(
             r#"{"v":1,"_meta":{"proxy":true,"symposium":{"proxy":1}}}"#,
             r#"{"v":1}"#,
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_no_object_is_put_back() {
+    fn a_value_that_is_not_an_object_is_restored() {
         for base in [r#"{"_meta":3}"#, r#"{"_meta":null}"#, r#"{"_meta":{"symposium":"x"}}"#] {
             check(r#"{"_meta":{"proxy":true,"symposium":{"proxy":true}}}"#, base, base);
             check("{}", base, base);

@@ -1,9 +1,10 @@
 //! Which `session/update`s the SDKs of a generation can read.
 //!
-//! The typed SDKs of the older generations read an update into the types of their schema. These have no
-//! catch-all: an update kind, or a value inside an update, that is newer than the schema is an error, and
-//! a proxy with a handler for updates ends with it, or loses the update. The tables below are what the
-//! oldest SDK of a generation accepts, because the versions cannot be told apart on the wire.
+//! The typed SDKs of the older generations deserialize an update into the types of their schema. These
+//! types have no catch-all. If an update kind, or a value inside an update, is newer than the schema,
+//! deserialization fails. A proxy with a handler for updates then exits or loses the update. The tables
+//! below describe what the oldest SDK of a generation accepts, because the versions cannot be distinguished
+//! on the wire.
 //!
 //! | generation | SDKs | schema | update kinds |
 //! |---|---|---|---|
@@ -15,32 +16,32 @@
 
 use crate::json::Json;
 
-/// What the SDKs of a generation know of `session/update`.
+/// The `session/update`s that the SDKs of a generation can read.
 #[derive(Debug)]
 pub struct UpdateSchema {
-    /// Every kind that they accept, and what it must look like.
+    /// The update kinds that they accept, with the required shape of each.
     kinds: &'static [(&'static str, &'static [Member])],
-    /// Whether a proxy of this generation is expected to fail with other updates.
+    /// Whether a proxy of this generation is expected to fail on other updates.
     pub fails_on_others: bool,
 }
 
-/// A shape of JSON, as far as a typed SDK insists on it.
+/// The shape of a JSON value, as far as a typed SDK requires it.
 #[derive(Debug)]
 enum Shape {
     Text,
     Number,
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     Count,
     /// One of these strings: an enum without a catch-all.
     OneOf(&'static [&'static str]),
     List(&'static Shape),
     Object(&'static [Member]),
-    /// An object whose `type` says which members it has: an enum without a catch-all.
+    /// An object whose `type` determines its members: an enum without a catch-all.
     Typed(&'static [(&'static str, &'static [Member])]),
     Either(&'static Shape, &'static Shape),
 }
 
-/// A member of an object. Members that are not listed may be anything.
+/// A member of an object. Members that are not listed may have any value.
 #[derive(Debug)]
 struct Member {
     name: &'static str,
@@ -51,9 +52,9 @@ struct Member {
 #[derive(Debug, PartialEq)]
 enum Presence {
     Required,
-    /// May be left out, but not null.
+    /// May be missing, but not null.
     Defaulted,
-    /// May be left out, or null.
+    /// May be missing or null.
     Optional,
 }
 
@@ -217,8 +218,9 @@ const OLDEST: &[(&str, &[Member])] = &[
     ("current_mode_update", &[required("currentModeId", Shape::Text), META]),
 ];
 
-/// Schema 1.15.1 in ACP v1, without unstable features. It takes newer values for defaults, but for content
-/// blocks. An SDK on it loses other updates and goes on; in ACP v2 it accepts all of them.
+/// Schema 1.15.1 in ACP v1, without unstable features. It replaces unknown values with defaults, except in
+/// content blocks. An SDK with this schema drops other updates and continues. In ACP v2 it accepts all
+/// updates.
 pub(crate) static SCHEMA_1_15: UpdateSchema = UpdateSchema {
     kinds: &[
         ("user_message_chunk", CHUNK),
@@ -239,7 +241,7 @@ pub(crate) static SCHEMA_1_15: UpdateSchema = UpdateSchema {
     fails_on_others: false,
 };
 
-/// Every kind of schema 1.15.1, in v1 or v2, stable or not.
+/// All update kinds of schema 1.15.1, in v1 or v2, stable or not.
 pub const CURRENT_KINDS: [&str; 26] = [
     "user_message_chunk",
     "agent_message_chunk",
@@ -270,14 +272,14 @@ pub const CURRENT_KINDS: [&str; 26] = [
 ];
 
 impl UpdateSchema {
-    /// The kinds of update that these SDKs accept.
+    /// The update kinds that these SDKs accept.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
         self.kinds.iter().map(|(name, _)| *name)
     }
 
     /// Whether these SDKs can read the params of this `session/update`, as far as that depends on the age
     /// of their schema. An update without a kind, or without a member that every schema requires, is
-    /// malformed and not newer: it is left to the proxy.
+    /// malformed and not newer. It counts as readable, so it is left to the proxy.
     pub fn can_read(&self, params: &Json) -> bool {
         let Some(update) = params.member("update") else { return true };
         let Some(kind) = update.member("sessionUpdate") else { return true };
@@ -303,7 +305,7 @@ fn has(object: &Json, member: &Member) -> bool {
     }
 }
 
-/// The shapes are finite, so the depth of the value does not matter.
+/// The shapes are finite, so deeply nested values do not matter.
 fn fits(value: &Json, shape: &Shape) -> bool {
     match shape {
         Shape::Text => value.is_string(),
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_newer_than_the_schema_is_not_read() {
+    fn an_update_kind_newer_than_the_schema_cannot_be_read() {
         let read_by = |generation: &str| {
             let updates = Generation::from_name(generation).unwrap().updates().unwrap();
             CURRENT_KINDS.into_iter().filter(|kind| updates.kinds().any(|it| it == *kind)).count()
@@ -349,12 +351,12 @@ mod tests {
         }
         let usage = r#"{"sessionUpdate":"usage_update","used":1,"size":2}"#;
         assert!(!reads("P4", usage) && reads("P5", usage));
-        // Escapes do not hide a kind.
+        // An escaped kind is recognised.
         assert!(reads("P4", r#"{"sessionUpdate":"current_mod\u0065_update","currentModeId":"x"}"#));
     }
 
     #[test]
-    fn a_malformed_update_is_not_newer() {
+    fn a_malformed_update_counts_as_readable() {
         let chunk = r#"{"sessionUpdate":"agent_message_chunk","messageId":"m"}"#;
         let call = r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#;
         for update in ["{}", "null", "1", r#"{"sessionUpdate":1}"#, chunk, call] {
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_newer_than_the_schema_is_not_read() {
+    fn a_value_newer_than_the_schema_cannot_be_read() {
         let known = [
             r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"},"messageId":"m"}"#,
             r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a","annotations":{"audience":["user"],"priority":0.5}}}"#,

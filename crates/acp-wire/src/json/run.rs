@@ -1,13 +1,13 @@
-//! Runs of ordinary string bytes: where does one end?
+//! Finds the end of a run of plain string bytes.
 //!
-//! Most of a payload is such runs, so they are looked at in blocks: 16 bytes with SSE2, which every x86-64
-//! processor has, 8 bytes elsewhere.
+//! Payloads consist mostly of such runs. They are examined in blocks: 16 bytes with SSE2, which every
+//! x86-64 processor has, and 8 bytes elsewhere. The SSE2 intrinsics are the only unsafe code of the crate.
 
-/// The position from `at` on of the byte that ends a run of ordinary string bytes: a quote, a backslash or a
-/// control character; the end of the text if there is none. `non_ascii` becomes nonzero if a block contains a byte
-/// non_ascii ASCII, which may also stand behind the run.
+/// The position of the first byte from `at` on that ends a run of plain string bytes: a quote, a backslash
+/// or a control character. The end of the text if there is none. `non_ascii` becomes nonzero if an examined
+/// block contains a non-ASCII byte, which may be after the run.
 #[inline(always)]
-pub fn end_of_run(text: &[u8], mut at: usize, non_ascii: &mut Mask) -> usize {
+pub(crate) fn end_of_run(text: &[u8], mut at: usize, non_ascii: &mut Mask) -> usize {
     while let Some(block) = text.get(at..at + WIDTH).and_then(<[u8]>::first_chunk) {
         let (ends, high) = classify(block);
         *non_ascii |= high;
@@ -21,7 +21,7 @@ pub fn end_of_run(text: &[u8], mut at: usize, non_ascii: &mut Mask) -> usize {
     end
 }
 
-/// The same where less than a block is left of the text.
+/// The same if less than a block is left.
 fn end_near_end(text: &[u8], at: usize) -> (usize, Mask) {
     let Some(block) = text.last_chunk() else { return end_in_short_text(text, at) };
     let (ends, high) = classify(block);
@@ -40,21 +40,22 @@ fn end_in_short_text(text: &[u8], at: usize) -> (usize, Mask) {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "SSE2 intrinsics are unsafe functions")]
 mod block {
     use std::arch::x86_64::{
         _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
         _mm_set1_epi8,
     };
 
-    pub const WIDTH: usize = 16;
+    pub(crate) const WIDTH: usize = 16;
 
     /// One bit for each byte of a block.
-    pub type Mask = u32;
-    pub const BITS: usize = 1;
+    pub(crate) type Mask = u32;
+    pub(crate) const BITS: usize = 1;
 
-    /// The bytes of a block that end a run, and those that are non_ascii ASCII.
+    /// A mask of the bytes that end a run, and a mask of the non-ASCII bytes.
     #[inline(always)]
-    pub fn classify(block: &[u8; WIDTH]) -> (Mask, Mask) {
+    pub(crate) fn classify(block: &[u8; WIDTH]) -> (Mask, Mask) {
         let whole = u128::from_le_bytes(*block);
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
@@ -69,22 +70,22 @@ mod block {
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
-#[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "compared with the other one"))]
+#[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "a test compares both modules"))]
 mod word {
-    pub const WIDTH: usize = 8;
+    pub(crate) const WIDTH: usize = 8;
 
     /// The highest bit of each byte of a block.
-    pub type Mask = u64;
-    pub const BITS: usize = 8;
+    pub(crate) type Mask = u64;
+    pub(crate) const BITS: usize = 8;
 
     const ONES: u64 = u64::MAX / 255;
     const LOW: u64 = ONES * 0x7f;
 
-    /// The bytes of a block that end a run, and those that are non_ascii ASCII.
+    /// A mask of the bytes that end a run, and a mask of the non-ASCII bytes.
     #[inline(always)]
-    pub fn classify(block: &[u8; WIDTH]) -> (Mask, Mask) {
+    pub(crate) fn classify(block: &[u8; WIDTH]) -> (Mask, Mask) {
         let word = u64::from_le_bytes(*block);
-        // Of ASCII bytes, those from a space on carry into the highest bit.
+        // Of the ASCII bytes, those from a space on carry into the highest bit.
         let controls = !(((word & LOW) + ONES * 0x60) | word);
         let is = |byte: u8| {
             let differs = word ^ (ONES * u64::from(byte));
@@ -100,17 +101,17 @@ use block::{BITS, WIDTH, classify};
 use word::{BITS, WIDTH, classify};
 
 #[cfg(target_arch = "x86_64")]
-pub use block::Mask;
+pub(crate) use block::Mask;
 #[cfg(not(target_arch = "x86_64"))]
-pub use word::Mask;
+pub(crate) use word::Mask;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_run_ends_at_every_byte_that_ends_one_wherever_it_stands() {
-        // The bytes that end a run, their neighbours, and what they are with another highest bit.
+    fn a_run_ends_at_a_delimiter_at_any_position() {
+        // The bytes that end a run, their neighbours, and the same bytes with the highest bit flipped.
         let bytes = b"\x00\x1f\x20\x21\"\x23[\\]\x7f\x80\x9f\xa0\xa2\xdc\xff";
         for length in 0..36 {
             for stop in 0..length {
@@ -126,7 +127,8 @@ mod tests {
                             end,
                             "{text:?} {start}"
                         );
-                        // It may be set for a byte that is not in the run, but never for nothing.
+                        // The mask may be set for a byte outside the run, but not without any non-ASCII
+                        // byte.
                         assert!(
                             non_ascii != 0 || byte.is_ascii() || stop < start,
                             "{text:?} {start}"
@@ -140,7 +142,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn both_kinds_of_block_agree() {
+    fn both_block_sizes_give_the_same_result() {
         for first in 0..=u8::MAX {
             for second in 0..=u8::MAX {
                 let mut bytes = [b'x'; 16];

@@ -1,13 +1,13 @@
 use super::*;
 
-fn agrees_with_serde(text: &str) {
+fn assert_agrees_with_serde(text: &str) {
     let ours = Json::parse(text.to_owned()).is_ok();
     let theirs = serde_json::from_str::<Box<serde_json::value::RawValue>>(text).is_ok();
     assert_eq!(ours, theirs, "{text}");
 }
 
 #[test]
-fn accepts_and_refuses_what_serde_json_does() {
+fn the_parser_accepts_and_refuses_the_same_texts_as_serde_json() {
     for text in [
         "",
         " ",
@@ -63,12 +63,12 @@ fn accepts_and_refuses_what_serde_json_does() {
         "\"\\ud800\"",
         "[\"12345678\",\"1234567\\n\",\"1234567\\\\\"]",
     ] {
-        agrees_with_serde(text);
+        assert_agrees_with_serde(text);
     }
 }
 
 #[test]
-fn random_mutations_of_json_are_judged_as_serde_json_judges_them() {
+fn the_parser_agrees_with_serde_json_on_random_mutations() {
     let seed = br#"{"a":[1,2.5e-3,"x\u00e9\"\\",{"b":null,"c":[true,false]}],"long text":"0123456789abcdef"}"#;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut random = |below: usize| {
@@ -87,12 +87,12 @@ fn random_mutations_of_json_are_judged_as_serde_json_judges_them() {
                 _ => text.insert(at, b"\"\\{}[],:1"[random(9)]),
             }
         }
-        agrees_with_serde(std::str::from_utf8(&text).unwrap());
+        assert_agrees_with_serde(std::str::from_utf8(&text).unwrap());
     }
 }
 
 #[test]
-fn any_depth_is_walked_without_the_stack() {
+fn any_depth_is_parsed_without_recursion() {
     for depth in [63, 64, 65, 128, 1_000_000] {
         let text = "[{\"a\":".repeat(depth / 2) + "1" + &"}]".repeat(depth / 2);
         assert!(Json::parse(text.clone()).is_ok(), "{depth}");
@@ -102,7 +102,7 @@ fn any_depth_is_walked_without_the_stack() {
 }
 
 #[test]
-fn strings_say_what_they_say() {
+fn strings_are_unescaped() {
     let say = |text: &'static str| Json::parse(text).unwrap().text().unwrap().into_owned();
     assert_eq!(say(r#""a\/b\n\u0041\ud83d\ude00""#), "a/b\nA\u{1F600}");
     assert_eq!(say(r#""\ud800x""#), "\u{FFFD}x");
@@ -113,7 +113,7 @@ fn strings_say_what_they_say() {
 }
 
 #[test]
-fn values_are_put_and_taken_at_the_end_of_a_path() {
+fn values_are_set_and_removed_at_a_path() {
     let json = |text: &'static str| Json::parse(text).unwrap();
     let put = |text, path: &[&str]| json(text).with_at(path, Some(&Json::TRUE)).to_string();
     let take = |text, path: &[&str]| json(text).with_at(path, None).to_string();
@@ -134,7 +134,7 @@ fn values_are_put_and_taken_at_the_end_of_a_path() {
 }
 
 #[test]
-fn members_are_found_and_replaced_where_they_stand() {
+fn members_are_found_and_replaced_in_place() {
     let json = Json::parse(r#" { "a" : 1.10 , "b":{"a":2}, "\u0063":[ 3 ] } "#).unwrap();
     assert_eq!(json.member("a").unwrap().as_str(), "1.10");
     assert_eq!(json.at(&["b", "a"]).unwrap().as_str(), "2");
@@ -146,7 +146,7 @@ fn members_are_found_and_replaced_where_they_stand() {
 }
 
 #[test]
-fn arrays_and_objects_come_apart_and_together_as_they_are_spelt() {
+fn arrays_and_objects_keep_the_spelling_of_their_parts() {
     let list = Json::trusted(r#"[ 1.10 , {"a": [2]},"x,]", [] ]"#);
     let elements = list.elements();
     assert_eq!(
@@ -162,7 +162,7 @@ fn arrays_and_objects_come_apart_and_together_as_they_are_spelt() {
 }
 
 #[test]
-fn what_says_more_extends_what_says_less() {
+fn a_value_with_more_members_extends_one_with_fewer() {
     let extends = |more: &str, less: &str| {
         Json::trusted(more.to_owned()).extends(&Json::trusted(less.to_owned()))
     };
@@ -179,15 +179,15 @@ fn what_says_more_extends_what_says_less() {
     assert!(!extends(r#"[2,1]"#, r#"[1,2]"#) && extends("[0,1,2]", "[1,2]"));
     let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(9000), "]".repeat(9000));
     assert!(!extends(&deep("1"), &deep("2")));
-    // The last of several counts, as everywhere.
+    // The last of several equal keys counts.
     assert!(
         extends(r#"{"a":1,"a":2}"#, r#"{"a":2}"#) && !extends(r#"{"a":2,"a":1}"#, r#"{"a":2}"#)
     );
 }
 
-/// Issue 11, item 25: each of these takes minutes if every member is looked for from the beginning.
+/// Issue 11, item 25: each of these takes minutes if every member is searched from the beginning.
 #[test]
-fn to_compare_large_values_takes_no_more_work_than_they_are_long() {
+fn comparing_large_values_takes_linear_work() {
     let object = |count: usize, more: &str| {
         let members = (0..count).map(|it| format!(r#""key {it}":{it}"#));
         format!("{{{more}{}}}", members.collect::<Vec<_>>().join(","))
@@ -195,18 +195,18 @@ fn to_compare_large_values_takes_no_more_work_than_they_are_long() {
     let (less, more) = (object(200_000, ""), object(200_000, r#""more":1,"#));
     let (less, more) = (Json::trusted(less), Json::trusted(more));
     assert!(more.extends(&less) && !less.extends(&more));
-    // A long element, and many short ones that it could be.
+    // A long element, and many short ones that it is compared with.
     let short = Json::trusted(format!("[{}]", vec!["{}"; 200_000].join(",")));
     let long = Json::trusted(format!("[{}]", object(100_000, "")));
     assert!(!short.extends(&long));
-    // No more work than is allowed.
+    // No more work than the budget allows.
     let mut work = 100;
     assert!(!more.extends_within_budget(&less, &mut work) && work == 100);
     assert!(less.extends_within_budget(&less, &mut work) && work == 100);
 }
 
 #[test]
-fn the_first_member_of_a_path_is_found_without_reading_on() {
+fn the_first_member_of_a_path_is_found_without_parsing_the_rest() {
     let json = Json::parse(r#"{"a":{"x":[{"c":0}],"b":"1","b":"2"},"a":{"b":"3"},"d":4}"#).unwrap();
     let first = |path: &[&str]| json.first_at(path).map(|it| it.to_string());
     assert_eq!(first(&["a", "b"]).as_deref(), Some(r#""1""#));
@@ -218,7 +218,7 @@ fn the_first_member_of_a_path_is_found_without_reading_on() {
 }
 
 #[test]
-fn every_string_inside_is_tested_as_it_is_understood() {
+fn every_string_is_tested_without_escapes() {
     let json = Json::parse(
         r#"{"a":["\\","x\"y",{"k\u0065y":{"deep":"Ad\u0061"}}],"b":1,"c":"\ud800z","c":"first"}"#,
     )

@@ -1,32 +1,32 @@
-//! The walk over a text: the grammar, without recursion and without copies.
+//! The JSON parser. It walks over a text without recursion and without copies.
 
 use super::run::{Mask, end_of_run};
 use super::{Span, SyntaxError, unquote, utf8};
 
-/// Walks over text and accepts exactly the grammar of RFC 8259. Bytes beyond ASCII can only be in
-/// strings; whether they are UTF-8 is checked once, at the [`end`](Walker::end).
+/// Walks over a text and accepts exactly the grammar of RFC 8259. Non-ASCII bytes can occur only in
+/// strings. Whether they are valid UTF-8 is checked once, in [`end`](Walker::end).
 pub(crate) struct Walker<'a> {
     text: &'a [u8],
     at: usize,
-    /// Where the key of the member at hand begins.
+    /// Where the key of the current member starts.
     key_start: usize,
-    /// Not zero if there is a byte beyond ASCII.
+    /// Not zero if the text has a non-ASCII byte.
     non_ascii: Mask,
 }
 
 impl<'a> Walker<'a> {
-    pub fn new(text: &'a [u8]) -> Walker<'a> {
+    pub(crate) fn new(text: &'a [u8]) -> Walker<'a> {
         Walker { text, at: 0, key_start: 0, non_ascii: 0 }
     }
 
     #[cold]
     fn fail<T>(&self, what: &'static str) -> Result<T, SyntaxError> {
-        Err(SyntaxError { what, at: self.at })
+        Err(SyntaxError { message: what, offset: self.at })
     }
 
-    /// The next byte that is not white space, not yet taken.
+    /// Skips white space. Returns the next byte without consuming it.
     #[inline(always)]
-    pub fn peek(&mut self) -> Option<u8> {
+    pub(crate) fn peek(&mut self) -> Option<u8> {
         match self.text.get(self.at) {
             Some(&byte) if byte > b' ' => Some(byte),
             Some(_) => self.peek_past_blanks(),
@@ -44,13 +44,13 @@ impl<'a> Walker<'a> {
         None
     }
 
-    /// Inside `object`'s visitor: where the member's key begins.
-    pub fn key_start(&self) -> usize {
+    /// In the visitor of `object`: where the key of the member starts.
+    pub(crate) fn key_start(&self) -> usize {
         self.key_start
     }
 
-    /// Nothing may follow, and all of it must be UTF-8.
-    pub fn end(&mut self) -> Result<(), SyntaxError> {
+    /// Checks that only white space follows and that the whole text is valid UTF-8.
+    pub(crate) fn end(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {
             None if self.non_ascii == 0 => Ok(()),
             None => utf8(self.text),
@@ -58,9 +58,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Visits the members of an object: `visit` gets what each key says and must walk over its
-    /// value.
-    pub fn object(
+    /// Walks over an object. `visit` gets each unescaped key and must walk over the value.
+    pub(crate) fn object(
         &mut self,
         mut visit: impl FnMut(&[u8], &mut Self) -> Result<(), SyntaxError>,
     ) -> Result<Span, SyntaxError> {
@@ -93,8 +92,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Visits the elements of an array: `visit` must walk over each.
-    pub fn array(
+    /// Walks over an array. `visit` must walk over each element.
+    pub(crate) fn array(
         &mut self,
         mut visit: impl FnMut(&mut Self) -> Result<(), SyntaxError>,
     ) -> Result<(), SyntaxError> {
@@ -118,9 +117,13 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Finds the value at the end of a path of keys, and ends with an error as soon as it is clear whether
-    /// there is one.
-    pub fn find(&mut self, path: &[&str], found: &mut Option<Span>) -> Result<(), SyntaxError> {
+    /// Finds the value at a path of keys. Returns an error as soon as it is clear whether the value exists,
+    /// so that the rest of the text is not parsed.
+    pub(crate) fn find(
+        &mut self,
+        path: &[&str],
+        found: &mut Option<Span>,
+    ) -> Result<(), SyntaxError> {
         let [key, rest @ ..] = path else {
             *found = Some(self.value()?);
             return self.fail("found");
@@ -139,7 +142,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks over any value.
-    pub fn value(&mut self) -> Result<Span, SyntaxError> {
+    pub(crate) fn value(&mut self) -> Result<Span, SyntaxError> {
         let Some(byte) = self.peek() else { return self.fail("expected a value") };
         let start = self.at;
         match byte {
@@ -150,9 +153,9 @@ impl<'a> Walker<'a> {
         Ok(Span { start, end: self.at })
     }
 
-    /// Walks over an object or an array, and all that is in it.
+    /// Walks over an object or array and everything in it.
     fn container(&mut self, mut in_object: bool) -> Result<(), SyntaxError> {
-        let mut around = Nesting::default();
+        let mut enclosing = ContainerStack::default();
         let mut opened = true;
         self.at += 1;
         loop {
@@ -164,7 +167,7 @@ impl<'a> Walker<'a> {
                 match self.peek() {
                     Some(b'"') => drop(self.string()?),
                     Some(byte @ (b'{' | b'[')) => {
-                        around.push(in_object);
+                        enclosing.push(in_object);
                         (in_object, opened) = (byte == b'{', true);
                         self.at += 1;
                         continue;
@@ -173,7 +176,8 @@ impl<'a> Walker<'a> {
                     None => return self.fail("expected a value"),
                 }
             }
-            // A value has ended, or an empty container ends: close what ends with it, go on to the next one.
+            // After a value or an empty container: close the containers that end here, then continue with
+            // the next value.
             loop {
                 match (self.peek(), in_object) {
                     (Some(b','), _) => break self.at += 1,
@@ -181,7 +185,7 @@ impl<'a> Walker<'a> {
                     (_, true) => return self.fail("expected ',' or '}'"),
                     (_, false) => return self.fail("expected ',' or ']'"),
                 }
-                match around.pop() {
+                match enclosing.pop() {
                     Some(object) => in_object = object,
                     None => return Ok(()),
                 }
@@ -201,7 +205,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A key and the colon behind it: the span of the quoted key, and whether it has escapes.
+    /// Walks over a key and its colon. Returns the span of the quoted key and whether it has escapes.
     #[inline(always)]
     fn key(&mut self) -> Result<(Span, bool), SyntaxError> {
         if self.peek() != Some(b'"') {
@@ -217,7 +221,7 @@ impl<'a> Walker<'a> {
         Ok((span, escaped))
     }
 
-    /// Walks over a string; says whether it has escapes.
+    /// Walks over a string. Returns whether it has escapes.
     #[inline(always)]
     fn string(&mut self) -> Result<bool, SyntaxError> {
         let end = end_of_run(self.text, self.at + 1, &mut self.non_ascii);
@@ -229,7 +233,7 @@ impl<'a> Walker<'a> {
         self.rest_of_string()
     }
 
-    /// Walks over the rest of a string from where its first run of ordinary bytes has ended.
+    /// Walks over the rest of a string after its first run of plain bytes.
     #[inline(never)]
     fn rest_of_string(&mut self) -> Result<bool, SyntaxError> {
         let (text, mut at, mut non_ascii) = (self.text, self.at, self.non_ascii);
@@ -296,16 +300,15 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// The containers around the one at hand, as a stack of bits: is it an object? 64 levels fit without an
-/// allocation.
+/// The stack of enclosing containers, one bit each: set for an object. 64 levels need no allocation.
 #[derive(Default)]
-struct Nesting {
+struct ContainerStack {
     top: u64,
     depth: usize,
     deeper: Vec<u64>,
 }
 
-impl Nesting {
+impl ContainerStack {
     fn push(&mut self, object: bool) {
         if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.deeper.push(self.top);
@@ -325,7 +328,7 @@ impl Nesting {
     }
 }
 
-/// How many ordinary bytes of a string come before a quote, a backslash or a control character.
+/// How many plain bytes of a string come before a quote, a backslash or a control character.
 pub(crate) fn plain_prefix_length(text: &[u8]) -> usize {
     end_of_run(text, 0, &mut 0)
 }

@@ -7,33 +7,33 @@ use bytes::Bytes;
 
 use crate::json::{Json, Span};
 
-/// A method name, as the JSON string that it was spelt as.
+/// A method name, with the spelling that it had in its line.
 #[derive(Clone)]
 pub struct Method(Name);
 
 #[derive(Clone)]
 enum Name {
-    /// A well-known one, spelt without escapes. To read, copy and compare it costs next to nothing.
-    Known(&'static Known),
+    /// A well-known name, spelled without escapes. It is cheap to read, copy and compare.
+    WellKnown(&'static WellKnown),
     Other(Box<Json>),
 }
 
-struct Known {
+struct WellKnown {
     name: &'static str,
     json: Json,
 }
 
-macro_rules! known {
+macro_rules! well_known {
     ($($name:literal)*) => {
-        static KNOWN: [Known; [$($name),*].len()] = [$(Known {
+        static WELL_KNOWN: [WellKnown; [$($name),*].len()] = [$(WellKnown {
             name: $name,
             json: Json::from_static(concat!("\"", $name, "\"")),
         }),*];
     };
 }
 
-// The most frequent ones first. A name that is missing here costs more and works all the same.
-known! {
+// The most frequent names come first. A name that is not in this list works the same, but costs more.
+well_known! {
     "session/update"
     "proxy/successor"
     "_proxy/successor"
@@ -65,38 +65,40 @@ known! {
     "authenticate"
 }
 
-fn find(test: impl Fn(&Known) -> bool) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| test(known))
+fn find(test: impl Fn(&WellKnown) -> bool) -> Option<&'static WellKnown> {
+    WELL_KNOWN.iter().find(|known| test(known))
 }
 
 impl Method {
-    /// The method in this part of a line, which is a JSON string.
+    /// The method in this range of a line, which must be a JSON string.
     pub(crate) fn slice_of(line: &Bytes, span: Span) -> Method {
         let spelt = span.of(line);
         Method(match find(|known| known.json.as_bytes() == spelt) {
-            Some(known) => Name::Known(known),
+            Some(known) => Name::WellKnown(known),
             None => Name::Other(Box::new(Json::slice_of(line, span))),
         })
     }
 
+    /// The unescaped name.
     pub fn name(&self) -> Cow<'_, str> {
         match &self.0 {
-            Name::Known(known) => Cow::Borrowed(known.name),
+            Name::WellKnown(known) => Cow::Borrowed(known.name),
             Name::Other(json) => json.text().unwrap_or_default(),
         }
     }
 
+    /// The name as a JSON string.
     pub fn json(&self) -> &Json {
         match &self.0 {
-            Name::Known(known) => &known.json,
+            Name::WellKnown(known) => &known.json,
             Name::Other(json) => json,
         }
     }
 
-    /// A copy that does not keep the line it was cut from alive.
+    /// A copy that does not share the memory of its line.
     pub(crate) fn detached(&self) -> Method {
         Method(match &self.0 {
-            Name::Known(known) => Name::Known(known),
+            Name::WellKnown(known) => Name::WellKnown(known),
             Name::Other(json) => Name::Other(Box::new(json.detached())),
         })
     }
@@ -105,7 +107,7 @@ impl Method {
 impl From<&str> for Method {
     fn from(name: &str) -> Method {
         Method(match find(|known| known.name == name) {
-            Some(known) => Name::Known(known),
+            Some(known) => Name::WellKnown(known),
             None => Name::Other(Box::new(Json::string(name))),
         })
     }
@@ -114,7 +116,7 @@ impl From<&str> for Method {
 impl PartialEq<str> for Method {
     fn eq(&self, name: &str) -> bool {
         match &self.0 {
-            Name::Known(known) => known.name == name,
+            Name::WellKnown(known) => known.name == name,
             Name::Other(json) => json.equals_text(name),
         }
     }
@@ -137,16 +139,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_the_same_however_it_is_spelt() {
+    fn two_spellings_of_a_name_are_equal() {
         let read = |text: &'static str| {
             let line = Bytes::from_static(text.as_bytes());
             Method::slice_of(&line, Span { start: 0, end: text.len() })
         };
-        for known in &KNOWN {
+        for known in &WELL_KNOWN {
             let method = Method::from(known.name);
             assert!(method == *known.name && method.name() == known.name);
             assert_eq!(method.json().text().unwrap(), known.name);
-            assert!(matches!(method.0, Name::Known(_)));
+            assert!(matches!(method.0, Name::WellKnown(_)));
         }
         let spelt = read(r#""session\/update""#);
         assert_eq!(spelt.json().as_str(), r#""session\/update""#);

@@ -1,4 +1,4 @@
-//! Where the parts of a message stand in its line, and what can be made of a line that is broken.
+//! Finds the members of a message in its line, and classifies damaged lines.
 
 use bytes::Bytes;
 
@@ -6,8 +6,8 @@ use super::scan::{PartialMessage, Scan};
 use super::{Call, Id, Malformed, Message, Method, Outcome};
 use crate::json::{Json, SESSION, SessionAt, Span, Walker};
 
-/// Where the parts of a message stand in its line. Everything is found in one walk, the two
-/// members of an envelope inside `params` included, whichever order the keys come in.
+/// The ranges of the members of a message in its line. One walk finds all of them, including the members of
+/// an envelope inside `params`, in any order.
 #[derive(Default)]
 pub(crate) struct Parts {
     id: Option<Span>,
@@ -19,30 +19,30 @@ pub(crate) struct Parts {
     pub inner: Inner,
 }
 
-/// What an envelope would carry, if these params are one.
+/// The members of `params` that matter if the message is an envelope.
 #[derive(Default)]
 pub(crate) struct Inner {
     pub method: Option<Span>,
     pub params: Option<Span>,
-    /// A whole message, where older generations keep the two.
+    /// The inner message of older generations, which have it as one member.
     pub message: Option<Span>,
-    /// There are members beside these two and the envelope's own metadata.
+    /// Whether there are members other than `method`, `params` and the envelope's metadata.
     others: bool,
-    /// Where the session stands that they name; 0 if they name none. Envelopes do not.
+    /// The position of `sessionId`; 0 if there is none. Envelopes have none.
     session: usize,
 }
 
 const SESSION_KEY: &[u8] = SESSION.as_bytes();
 
-/// In longer params of an envelope the session is looked for at once.
+/// For longer params of an envelope, the session id is located at once.
 const LONG: usize = 16 * 1024;
 
-/// Why an envelope cannot be opened.
+/// The error for a malformed envelope.
 pub(crate) const BAD_ENVELOPE: &str = "an envelope needs a string `method` and, if any, `params` that are an object, an array or null";
 
 impl Parts {
-    /// Finds the parts of a line. They were empty before.
-    pub fn split(&mut self, line: &Bytes) -> Result<(), Malformed> {
+    /// Finds the members of a line. `self` must be empty.
+    pub(crate) fn split(&mut self, line: &Bytes) -> Result<(), Malformed> {
         let parts = self;
         let mut walker = Walker::new(line);
         match walker.peek() {
@@ -57,12 +57,12 @@ impl Parts {
                 return Err(Malformed::NotAMessage { id: Id::NULL, why });
             }
         }
-        let (mut twice, mut id_twice) = (false, false);
+        let (mut is_repeated, mut id_twice) = (false, false);
         let walked = walker.object(|key, walker| {
             let key_start = walker.key_start();
             let slot = match key {
                 b"params" if walker.peek() == Some(b'{') => {
-                    twice |= parts.params.is_some();
+                    is_repeated |= parts.params.is_some();
                     parts.inner = Inner::default();
                     let inner = &mut parts.inner;
                     parts.params = Some(walker.object(|key, walker| {
@@ -95,26 +95,28 @@ impl Parts {
                 }
             };
             let again = slot.replace(walker.value()?).is_some();
-            twice |= again;
+            is_repeated |= again;
             id_twice |= again && key == b"id";
             Ok(())
         });
         walked.and_then(|_| walker.end()).map_err(Malformed::NotJson)?;
-        if twice {
-            // Which one counts? Two readers may disagree, and then an answer reaches the wrong one.
-            let why = "a member of the message stands twice";
+        if is_repeated {
+            // Receivers may disagree on which of the two counts, and then an answer could go to the wrong
+            // request.
+            let why = "a member of the message occurs twice";
             let id = if id_twice { None } else { parts.id(line)? };
             return Err(Malformed::NotAMessage { id: id.unwrap_or(Id::NULL), why });
         }
         Ok(())
     }
 
-    pub fn message(&self, line: &Bytes) -> Result<Message, Malformed> {
+    /// The message in the line.
+    pub(crate) fn message(&self, line: &Bytes) -> Result<Message, Malformed> {
         let id = self.id(line)?;
         let json = |span| Json::slice_of(line, span);
         let refuse = |why| Err(Malformed::NotAMessage { id: id.clone().unwrap_or(Id::NULL), why });
         let outcome = match (self.result, self.error) {
-            // Peers that write every member of an answer say `"error":null` beside the result.
+            // Some peers write `"error":null` next to the result.
             (Some(result), None) => Some(Outcome::Result(json(result))),
             (Some(result), Some(error)) if json(error).is_null() => {
                 Some(Outcome::Result(json(result)))
@@ -149,12 +151,13 @@ impl Parts {
     }
 
     /// The method, if it is a string.
-    pub fn method(&self, line: &Bytes) -> Option<Method> {
+    pub(crate) fn method(&self, line: &Bytes) -> Option<Method> {
         let span = self.method.filter(|span| line[span.start] == b'"')?;
         Some(Method::slice_of(line, span))
     }
 
-    pub fn id(&self, line: &Bytes) -> Result<Option<Id>, Malformed> {
+    /// The id, if the message has one.
+    pub(crate) fn id(&self, line: &Bytes) -> Result<Option<Id>, Malformed> {
         let Some(span) = self.id else { return Ok(None) };
         match Id::new(Json::slice_of(line, span)) {
             Some(id) => Ok(Some(id)),
@@ -169,9 +172,9 @@ impl Parts {
         (!self.extras.is_empty()).then(|| join(&self.extras, line))
     }
 
-    /// The call inside an envelope and whether it is a `message` of its own; `None` if there is none
-    /// that makes sense.
-    pub fn inner_call(&self, line: &Bytes) -> Option<(Call, bool)> {
+    /// The call inside an envelope, and whether it is wrapped in a `message` member. `None` if there is no
+    /// valid call.
+    pub(crate) fn inner_call(&self, line: &Bytes) -> Option<(Call, bool)> {
         match (self.inner.method, self.inner.message) {
             (Some(method), _) if line[method.start] == b'"' => {
                 let extras = if self.inner.others { self.inner_extras(line) } else { None };
@@ -194,7 +197,7 @@ impl Parts {
         let walked = Walker::new(envelope.of(line)).object(|key, walker| {
             let start = walker.key_start();
             let value = walker.value()?;
-            // The last four would make another kind of message of it.
+            // The last four would change the kind of the message.
             let known = ["method", "params", "_meta", "meta", "id", "jsonrpc", "result", "error"];
             if !known.iter().any(|known| known.as_bytes() == key) {
                 let (start, end) = (envelope.start + start, envelope.start + value.end);
@@ -220,14 +223,14 @@ fn envelope_call(
             let params = Json::slice_of(line, span);
             Some(if params.as_bytes().len() > LONG { params.with_session() } else { params })
         }
-        // No params and null params are the same in an envelope; plain JSON-RPC knows only the former.
+        // In an envelope, null params mean no params. Plain JSON-RPC has only missing params.
         Some((_, b'n')) | None => None,
         Some(_) => return None,
     };
     Some(Call { method: Method::slice_of(line, method), params, extras })
 }
 
-/// Members as `,"key":value` text.
+/// Joins members to `,"key":value` text.
 fn join(members: &[Span], line: &Bytes) -> Box<[u8]> {
     let mut text = Vec::new();
     for span in members {
@@ -237,8 +240,8 @@ fn join(members: &[Span], line: &Bytes) -> Box<[u8]> {
     text.into()
 }
 
-/// What a line is that is too long, cut off or broken, as far as that can be read. It is enough to answer
-/// the sender of a request, or to fail the request that a response would have answered.
+/// What can still be read from a line that is too long, cut off or broken. This is enough to answer the
+/// sender of a request, or to fail the request that a response would have answered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DamagedLine {
     /// A request with this id.

@@ -1,39 +1,39 @@
-//! What can still be made out of a line that is too long, cut off, broken, or a batch: enough to
-//! answer its sender, or to end the wait of whoever it was going to answer.
+//! Reads what is left of a line that is too long, cut off, broken, or a batch. This is enough to answer its
+//! sender, or to fail the request that it would have answered.
 //!
-//! The scan does not check the grammar. It follows strings and brackets, and so finds the members of
-//! the message itself wherever they stand: behind the payload, or behind what is broken. It takes a
-//! line in pieces and keeps little of it. Where the line has thrown it off the track (a string without
-//! an end, a bracket too few), it reads the end of the line backward. An id that is found like this is
-//! a guess: it counts only if an answer with this id is waited for.
+//! The scan does not check the grammar. It follows strings and brackets, so it finds the members of the
+//! message wherever they are: after the payload, or after the damage. It reads a line in pieces and keeps
+//! little of it. If the structure is damaged (an unterminated string, a missing bracket), it also reads the
+//! end of the line backward. An id found that way is a guess. The caller must use it only if a request with
+//! this id is waiting for an answer.
 //!
-//! Components write log lines where messages belong, and log lines quote messages. So a line in which
-//! something else comes before the message is no message, and neither is an object inside another one.
+//! Components write log lines to their output, and log lines quote messages. So a line in which other text
+//! comes before the message is not a message, and neither is an object inside another object.
 
 use super::Id;
 use crate::json::{Json, plain_prefix_length, unquote};
 
-/// As much of a key, or of an id, as is of interest.
-const LONGEST_KEY: usize = 64;
-const LONGEST_ID: usize = 512;
+/// Longer keys and ids are ignored.
+const MAX_KEY: usize = 64;
+const MAX_ID: usize = 512;
 
-/// How much of the end of a line is kept.
-const ENDING: usize = 4096;
+/// How many bytes of the end of a line are kept.
+const MAX_TAIL: usize = 4096;
 
-/// How many messages of one line are looked at, and how many ids of one message.
-const MOST_MESSAGES: usize = 4096;
-const MOST_IDS: usize = 4;
+/// How many messages of one line are read, and how many ids of one message.
+const MAX_MESSAGES: usize = 4096;
+const MAX_IDS: usize = 4;
 
-/// What is left of one message.
+/// The parts of a message that could be read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PartialMessage {
-    /// The ids that it may have: one, unless the line contradicts itself.
+    /// The ids that the message may have: one, unless the line contradicts itself.
     pub ids: Vec<Id>,
-    /// It has members of a request or notification.
+    /// The message has members of a request or notification.
     pub call: bool,
-    /// It has members of an answer.
+    /// The message has members of a response.
     pub answer: bool,
-    /// It has the member `jsonrpc`.
+    /// The message has the member `jsonrpc`.
     pub jsonrpc: bool,
 }
 
@@ -44,13 +44,13 @@ impl PartialMessage {
         self.jsonrpc |= key == "jsonrpc";
     }
 
-    /// Is it an answer, as far as its members tell?
+    /// Whether the message is a response, judging by its members.
     pub fn is_answer(&self) -> bool {
         self.answer && !self.call
     }
 
-    /// Is this object, found at the end of the line, a message of its own, which the line quotes? The rest of
-    /// a message has no members that its beginning has.
+    /// Whether this object, found at the end of the line, is a separate message that the line quotes. The
+    /// end of a message has no members in common with its beginning.
     fn is_quoted_by(&self, beginning: &PartialMessage) -> bool {
         let kinds = (beginning.answer || beginning.call) && (self.answer || self.call);
         kinds || (beginning.jsonrpc && self.jsonrpc)
@@ -60,89 +60,90 @@ impl PartialMessage {
         let json = Json::parse(text.to_vec()).ok();
         if let Some(id) = json.and_then(Id::new)
             && !self.ids.contains(&id)
-            && self.ids.len() < MOST_IDS
+            && self.ids.len() < MAX_IDS
         {
             self.ids.push(id);
         }
     }
 }
 
-/// What a scan has found.
+/// The result of a scan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
+    /// The messages in the line.
     pub messages: Vec<PartialMessage>,
-    /// How many answers there are beside these.
+    /// How many responses the line has in addition to `messages`.
     pub more_answers: usize,
-    /// The line breaks off, or goes on behind its end.
+    /// The line is cut off, or has text after its end.
     pub is_damaged: bool,
-    /// The line begins as JSON does.
+    /// The line starts like a JSON object or array of objects.
     pub looks_like_json: bool,
 }
 
-/// The scan of one line.
+/// An incremental scan of one line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scan {
-    /// The line is a list: its messages are one level deeper.
+    /// The line is an array: its messages are one level deeper.
     batch: bool,
-    begun: bool,
-    start: Start,
-    /// How many bytes came in earlier pieces.
+    started: bool,
+    start: LineStart,
+    /// How many bytes the earlier pieces had.
     before: usize,
-    /// Where the message at hand, or the last one, begins.
-    opened_at: usize,
-    /// Where the first message, or the list, ends.
-    ended_at: Option<usize>,
-    /// A message that comes now is behind something else: it does not count.
-    is_behind_text: bool,
+    /// Where the current or last message starts.
+    message_start: usize,
+    /// Where the first message or the array ends.
+    first_end: Option<usize>,
+    /// A message that starts now comes after other text, so it does not count.
+    follows_other_text: bool,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// At the level of a message: what comes next is a key.
+    /// At the level of a message: a key comes next.
     at_key: bool,
     key: Vec<u8>,
-    keeping: Keeping,
-    kept: Vec<u8>,
-    /// The message at hand, and those before it.
+    capture: Capture,
+    captured: Vec<u8>,
+    /// The current message, and the messages before it.
     current: Option<PartialMessage>,
     messages: Vec<PartialMessage>,
-    /// How many answers there were beyond [`MOST_MESSAGES`].
+    /// How many responses there are beyond [`MAX_MESSAGES`].
     more_answers: usize,
-    /// The line goes on behind its end.
-    goes_on: bool,
-    ending: Vec<u8>,
+    /// The line has text after its end.
+    has_trailing_text: bool,
+    tail: Vec<u8>,
 }
 
-/// How the line begins.
+/// What the start of the line looks like.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-enum Start {
+enum LineStart {
     #[default]
     Blank,
-    /// With `[`, so far.
+    /// `[` so far.
     List,
-    /// With `{` or `[{`, so far.
+    /// `{` or `[{` so far.
     Object,
-    /// As an object or a list of objects does.
+    /// An object, or an array of objects.
     Json,
-    /// Otherwise.
+    /// Anything else.
     Text,
 }
 
-impl Start {
-    /// The next byte that is not blank.
-    fn next(self, byte: u8) -> Start {
+impl LineStart {
+    /// The state after the next byte that is not white space.
+    fn next(self, byte: u8) -> LineStart {
         match (self, byte) {
-            (Start::Blank | Start::List, b'{') => Start::Object,
-            (Start::Blank, b'[') => Start::List,
-            (Start::List, b']') | (Start::Object, b'"' | b'}') => Start::Json,
-            (Start::Json, _) => Start::Json,
-            _ => Start::Text,
+            (LineStart::Blank | LineStart::List, b'{') => LineStart::Object,
+            (LineStart::Blank, b'[') => LineStart::List,
+            (LineStart::List, b']') | (LineStart::Object, b'"' | b'}') => LineStart::Json,
+            (LineStart::Json, _) => LineStart::Json,
+            _ => LineStart::Text,
         }
     }
 }
 
-/// What is being kept of the line.
+/// The part of the line that is being captured.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-enum Keeping {
+enum Capture {
     #[default]
     Nothing,
     Key,
@@ -157,12 +158,12 @@ impl Scan {
         scan
     }
 
-    /// Goes on with the next piece.
+    /// Scans the next piece of the line.
     pub fn feed(&mut self, piece: &[u8]) {
-        self.keep_ending(piece);
+        self.keep_tail(piece);
         let mut at = 0;
         while let Some(&byte) = piece.get(at)
-            && self.start != Start::Text
+            && self.start != LineStart::Text
         {
             if self.in_string {
                 at += self.string(&piece[at..]);
@@ -174,21 +175,22 @@ impl Scan {
         self.before += piece.len();
     }
 
-    /// Does the line begin as a message or a batch does? A log line such as `[INFO] {…}` does not.
+    /// Whether the line starts like a message or a batch. A log line such as `[INFO] {…}` does not.
     pub fn looks_like_json(&self) -> bool {
-        self.start == Start::Json
+        self.start == LineStart::Json
     }
 
-    /// How many answers there are in the line besides [`messages`](Scan::messages).
+    /// How many responses the line has in addition to [`messages`](Scan::messages).
     pub fn more_answers(&self) -> usize {
         self.more_answers
     }
 
-    /// Is something wrong with the brackets or strings, so that parts of it could not be made out?
+    /// Whether brackets or strings are damaged, so that parts of the line may be missing from the result.
     pub fn is_damaged(&self) -> bool {
-        self.begun && (self.depth > 0 || self.in_string || self.goes_on)
+        self.started && (self.depth > 0 || self.in_string || self.has_trailing_text)
     }
 
+    /// The complete result.
     pub fn findings(&self) -> Findings {
         Findings {
             messages: self.messages(),
@@ -198,13 +200,14 @@ impl Scan {
         }
     }
 
-    /// What is left of the messages in the line.
+    /// The messages in the line.
     pub fn messages(&self) -> Vec<PartialMessage> {
         let mut messages = self.messages.clone();
         if let Some(mut cut_off) = self.current.clone() {
-            // A number with which the text breaks off may be half of another.
-            let kept = self.kept.trim_ascii_end();
-            if self.keeping == Keeping::Id && !self.in_string && kept.ends_with(b"\"") {
+            // An id with which the text breaks off counts only if it is a complete string: a number may be
+            // cut.
+            let kept = self.captured.trim_ascii_end();
+            if self.capture == Capture::Id && !self.in_string && kept.ends_with(b"\"") {
                 cut_off.note_id(kept);
             }
             messages.push(cut_off);
@@ -213,54 +216,54 @@ impl Scan {
             && !self.batch
             && let Some(last) = messages.last_mut()
         {
-            self.add_ending(last);
+            self.add_members_from_tail(last);
         }
         messages
     }
 
-    /// Adds the members that can be read from the end of the line to those from its beginning.
-    fn add_ending(&self, message: &mut PartialMessage) {
-        // Only a message has an end that is of interest.
+    /// Adds the members found at the end of the line.
+    fn add_members_from_tail(&self, message: &mut PartialMessage) {
+        // The end of a line is read only if its beginning is a message.
         if !(message.call || message.answer || message.jsonrpc) {
             return;
         }
-        let (ending, start) = read_backward(&self.ending);
-        // Where the object begins that was read, if it is not the message itself.
-        let start = start.map(|at| self.before - self.ending.len() + at);
-        if let Some(start) = start.filter(|&start| start > self.opened_at)
-            && (self.ended_at.is_some_and(|end| start > end) || ending.is_quoted_by(message))
+        let (found, start) = read_from_end(&self.tail);
+        // Where the object that was read starts, if it is not the message itself.
+        let start = start.map(|at| self.before - self.tail.len() + at);
+        if let Some(start) = start.filter(|&start| start > self.message_start)
+            && (self.first_end.is_some_and(|end| start > end) || found.is_quoted_by(message))
         {
             return;
         }
-        message.call |= ending.call;
-        message.answer |= ending.answer;
-        message.jsonrpc |= ending.jsonrpc;
+        message.call |= found.call;
+        message.answer |= found.answer;
+        message.jsonrpc |= found.jsonrpc;
         let new = |id: &Id| !message.ids.contains(id);
-        let ids: Vec<Id> = ending.ids.into_iter().filter(new).collect();
+        let ids: Vec<Id> = found.ids.into_iter().filter(new).collect();
         message.ids.extend(ids);
     }
 
-    fn keep_ending(&mut self, piece: &[u8]) {
-        let piece = &piece[piece.len().saturating_sub(ENDING)..];
-        let excess = (self.ending.len() + piece.len()).saturating_sub(ENDING);
-        self.ending.drain(..excess);
-        self.ending.extend_from_slice(piece);
+    fn keep_tail(&mut self, piece: &[u8]) {
+        let piece = &piece[piece.len().saturating_sub(MAX_TAIL)..];
+        let excess = (self.tail.len() + piece.len()).saturating_sub(MAX_TAIL);
+        self.tail.drain(..excess);
+        self.tail.extend_from_slice(piece);
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let most = match self.keeping {
-            Keeping::Nothing => return,
-            Keeping::Key => LONGEST_KEY,
-            Keeping::Id => LONGEST_ID,
+        let most = match self.capture {
+            Capture::Nothing => return,
+            Capture::Key => MAX_KEY,
+            Capture::Id => MAX_ID,
         };
-        if self.kept.len() + bytes.len() > most {
-            (self.keeping, self.kept) = (Keeping::Nothing, Vec::new());
+        if self.captured.len() + bytes.len() > most {
+            (self.capture, self.captured) = (Capture::Nothing, Vec::new());
         } else {
-            self.kept.extend_from_slice(bytes);
+            self.captured.extend_from_slice(bytes);
         }
     }
 
-    /// Inside a string: how many bytes were taken.
+    /// Reads on inside a string. Returns how many bytes were consumed.
     fn string(&mut self, piece: &[u8]) -> usize {
         if std::mem::take(&mut self.escaped) {
             self.keep(&piece[..1]);
@@ -272,9 +275,9 @@ impl Scan {
         match piece.get(end) {
             Some(b'"') => {
                 self.in_string = false;
-                if self.keeping == Keeping::Key {
-                    self.key = std::mem::take(&mut self.kept);
-                    self.keeping = Keeping::Nothing;
+                if self.capture == Capture::Key {
+                    self.key = std::mem::take(&mut self.captured);
+                    self.capture = Capture::Nothing;
                 }
             }
             Some(b'\\') => self.escaped = true,
@@ -283,26 +286,26 @@ impl Scan {
         taken
     }
 
-    /// A byte outside strings; `at` is its path in the line.
+    /// Handles a byte outside strings. `at` is its position in the line.
     fn token(&mut self, byte: u8, at: usize) {
         if byte.is_ascii_whitespace() {
             return self.keep(&[byte]);
         }
         self.start = self.start.next(byte);
-        if self.start == Start::Text {
+        if self.start == LineStart::Text {
             self.current = None;
             return;
         }
-        if self.begun && self.depth == 0 {
-            self.goes_on = true;
-            self.is_behind_text |= byte != b'{';
+        if self.started && self.depth == 0 {
+            self.has_trailing_text = true;
+            self.follows_other_text |= byte != b'{';
         }
         let in_message = self.current.is_some() && self.depth == self.level();
         match byte {
             b'"' => {
                 self.in_string = true;
                 if in_message && self.at_key {
-                    (self.keeping, self.kept) = (Keeping::Key, Vec::new());
+                    (self.capture, self.captured) = (Capture::Key, Vec::new());
                 }
                 self.keep(&[byte]);
             }
@@ -315,29 +318,29 @@ impl Scan {
             b'}' | b']' => {
                 if in_message {
                     self.on_value();
-                    self.on_end();
+                    self.on_message_end();
                 }
                 self.depth = self.depth.saturating_sub(1);
                 if self.depth == 0 {
-                    self.ended_at.get_or_insert(at);
-                    self.is_behind_text |= self.batch;
+                    self.first_end.get_or_insert(at);
+                    self.follows_other_text |= self.batch;
                 }
             }
             _ => self.keep(&[byte]),
         }
-        self.begun = true;
+        self.started = true;
     }
 
-    /// At which depth the members of a message are.
+    /// The depth of the members of a message.
     fn level(&self) -> usize {
         1 + usize::from(self.batch)
     }
 
-    /// The message at hand ends.
-    fn on_end(&mut self) {
+    /// Finishes the current message.
+    fn on_message_end(&mut self) {
         let Some(message) = self.current.take() else { return };
-        self.is_behind_text |= !message.jsonrpc && !self.batch;
-        if self.messages.len() < MOST_MESSAGES {
+        self.follows_other_text |= !message.jsonrpc && !self.batch;
+        if self.messages.len() < MAX_MESSAGES {
             self.messages.push(message);
         } else if message.is_answer() && message.jsonrpc {
             self.more_answers += 1;
@@ -346,14 +349,14 @@ impl Scan {
 
     fn on_open(&mut self, byte: u8, at: usize) {
         if self.depth == 0 {
-            self.batch = byte == b'[' && !self.begun;
+            self.batch = byte == b'[' && !self.started;
         }
-        // An id is neither an object nor a list.
-        self.keeping = Keeping::Nothing;
+        // An id is neither an object nor an array.
+        self.capture = Capture::Nothing;
         self.depth += 1;
-        if byte == b'{' && self.depth == self.level() && !self.is_behind_text {
+        if byte == b'{' && self.depth == self.level() && !self.follows_other_text {
             self.current = Some(PartialMessage::default());
-            self.opened_at = at;
+            self.message_start = at;
             (self.at_key, self.key) = (true, Vec::new());
         }
     }
@@ -363,27 +366,27 @@ impl Scan {
         let key = std::mem::take(&mut self.key);
         let key = unquote(&key).unwrap_or_default();
         if key == "id" {
-            (self.keeping, self.kept) = (Keeping::Id, Vec::new());
+            (self.capture, self.captured) = (Capture::Id, Vec::new());
         } else if let Some(message) = &mut self.current {
             message.note(&key);
         }
     }
 
     fn on_value(&mut self) {
-        if std::mem::take(&mut self.keeping) == Keeping::Id
+        if std::mem::take(&mut self.capture) == Capture::Id
             && let Some(message) = &mut self.current
         {
-            message.note_id(&self.kept);
+            message.note_id(&self.captured);
         }
     }
 }
 
-/// The members of a message that can be read from its end; and where the object or list begins that ends
-/// there, if its bracket was found.
-fn read_backward(ending: &[u8]) -> (PartialMessage, Option<usize>) {
+/// Reads the members of a message from its end. Also returns where the object or array that ends there
+/// starts, if its opening bracket was found.
+fn read_from_end(ending: &[u8]) -> (PartialMessage, Option<usize>) {
     let mut found = PartialMessage::default();
     let Some(text) = ending.trim_ascii_end().strip_suffix(b"}") else { return (found, None) };
-    // Where the value ends whose key comes next.
+    // Where the value of the next key ends.
     let mut value_end = text.len();
     let (mut at, mut depth) = (text.len(), 1_usize);
     while at > 0 {
@@ -416,7 +419,7 @@ fn read_backward(ending: &[u8]) -> (PartialMessage, Option<usize>) {
     (found, None)
 }
 
-/// Where the string begins whose closing quote follows on this text.
+/// The start of the string whose closing quote follows this text.
 fn opening_quote(text: &[u8]) -> Option<usize> {
     let is_plain = |at: &usize| {
         let slashes = text[..*at].iter().rev().take_while(|&&byte| byte == b'\\').count();
@@ -429,7 +432,8 @@ fn opening_quote(text: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// The ids of each message, and which kind it seems to be; however the line is cut into pieces.
+    /// The ids of each message and its apparent kind. Checks that the result does not depend on how the
+    /// line is split.
     fn scan(line: &[u8]) -> Vec<(String, &'static str)> {
         let whole = Scan::of(line);
         for cut in 0..line.len() {
@@ -457,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_found_wherever_it_stands() {
+    fn an_id_is_found_at_any_position() {
         check(r#"{"jsonrpc":"2.0","id":"c:1","result":{"a":1"#, &[(r#""c:1""#, "answer")]);
         check(r#"{"result":{"a":NaN},"id":"c:1"}"#, &[(r#""c:1""#, "answer")]);
         check(r#"{"result":[1,],"id":12 , "x":{"id":3}}"#, &[("12", "answer")]);
@@ -468,15 +472,15 @@ mod tests {
         check(r#"{"params":{"x":[{"id":1}]},"id":5,"method":"m"}}"#, &[("5", "call")]);
         check("{\"result\":\"\u{1}\",\"id\":3}", &[("3", "answer")]);
         check(r#"{"id":{"a":1},"result":1,}"#, &[("", "answer")]);
-        // Perhaps it was to be 12.
+        // The id may have been 12.
         check(r#"{"result":1,"id":1"#, &[("", "answer")]);
         check(r#"{"result":1,"id":"c:1""#, &[(r#""c:1""#, "answer")]);
         check("Starting agent", &[]);
     }
 
-    /// Log lines quote messages. (31)
+    /// Checklist 31: log lines quote messages.
     #[test]
-    fn a_message_that_is_quoted_is_not_taken_for_a_message() {
+    fn a_quoted_message_is_ignored() {
         for line in [
             r#"[INFO] {"id":1,"result":1}"#,
             r#"[2026] {"result":1}"#,
@@ -496,7 +500,7 @@ mod tests {
         check(r#"{"level":"debug"} {"jsonrpc":"2.0","id":"c:3","result":{}}"#, nothing);
         check(r#"{"got":{"jsonrpc":"2.0","id":"c:3","result":{}}"#, nothing);
         check(r#"{"got":"x"y", "was":{"jsonrpc":"2.0","id":"c:3","result":{}}"#, nothing);
-        // A message that is broken quotes others.
+        // A damaged message quotes another one.
         let start = r#"{"jsonrpc":"2.0","method":"log","params":{"#;
         check(&format!(r#"{start}"got":{{"id":"c:3","result":{{}}}}"#), &[("", "call")]);
         let start = r#"{"jsonrpc":"2.0","result":{"#;
@@ -507,29 +511,29 @@ mod tests {
     }
 
     #[test]
-    fn answers_beyond_the_most_messages_are_counted() {
+    fn responses_beyond_the_limit_are_counted() {
         let answer = r#"{"jsonrpc":"2.0","id":1,"result":1}"#;
         let call = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
-        let mut messages = vec![answer; MOST_MESSAGES + 44];
+        let mut messages = vec![answer; MAX_MESSAGES + 44];
         messages.push(call);
         let scan = Scan::of(format!("[{},]", messages.join(",")).as_bytes());
-        assert_eq!((scan.messages().len(), scan.more_answers()), (MOST_MESSAGES, 44));
+        assert_eq!((scan.messages().len(), scan.more_answers()), (MAX_MESSAGES, 44));
     }
 
     #[test]
-    fn what_throws_the_scan_off_the_track_does_not_hide_the_end() {
+    fn the_end_of_a_damaged_line_is_read_backward() {
         check(r#"{"result":"say "hello" to","id":"c:1"}"#, &[(r#""c:1""#, "answer")]);
         check(r#"{"result":"say "}" to","id":"c:1"}"#, &[(r#""c:1""#, "answer")]);
         check(r#"{"result":"never ends,"id":"c:1","jsonrpc":"2.0"}"#, &[(r#""c:1""#, "answer")]);
         check(r#"{"result":["x\","id":"c\\\"1"}"#, &[(r#""c\\\"1""#, "answer")]);
         check(r#"{"result":{"a":[1,2},"id":"c:1"}"#, &[(r#""c:1""#, "answer")]);
         check(r#"{"result":{"a":{"b":1},"id":"c:1"}"#, &[(r#""c:1""#, "answer")]);
-        // One that contradicts itself has two.
+        // A line that contradicts itself has two ids.
         check(r#"{"id":1,"result":"a"b","id":2}"#, &[("1 2", "answer")]);
     }
 
     #[test]
-    fn the_messages_of_a_batch_are_told_apart() {
+    fn the_messages_of_a_batch_are_separated() {
         let two = &[("1", "answer"), ("2", "call")];
         check(r#"[{"id":1,"result":[{"id":9}]},{"method":"m","id":2}]"#, two);
         check(r#"[{"id":1,"result":1},{"method":"m","id":2,"params":["#, two);
@@ -538,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_kept_of_a_line() {
+    fn a_scan_keeps_little_of_a_line() {
         let mut scan = Scan::of(br#"{"result":[""#);
         for _ in 0..1000 {
             scan.feed(&[b'x'; 10_000]);
@@ -547,9 +551,9 @@ mod tests {
         let key = format!(r#""{}":1,"id":"{}","#, "k".repeat(100_000), "i".repeat(100_000));
         scan.feed(key.as_bytes());
         (0..1000).for_each(|n| scan.feed(format!(r#""id":{n},"#).as_bytes()));
-        assert!(scan.ending.capacity() < 4 * ENDING && scan.kept.len() <= LONGEST_ID);
-        assert_eq!(scan.messages()[0].ids.len(), MOST_IDS);
+        assert!(scan.tail.capacity() < 4 * MAX_TAIL && scan.captured.len() <= MAX_ID);
+        assert_eq!(scan.messages()[0].ids.len(), MAX_IDS);
         let many = Scan::of(r#"{"jsonrpc":"2.0","id":1}"#.repeat(10_000).as_bytes());
-        assert_eq!(many.messages().len(), MOST_MESSAGES);
+        assert_eq!(many.messages().len(), MAX_MESSAGES);
     }
 }

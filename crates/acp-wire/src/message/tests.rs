@@ -10,7 +10,7 @@ fn round_trips(line: &str) {
 }
 
 #[test]
-fn what_is_read_is_written_as_it_was_spelt() {
+fn a_message_is_written_as_it_was_spelled() {
     round_trips(r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#);
     round_trips(
         r#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"a","params":[]}"#,
@@ -37,7 +37,7 @@ fn key_order_white_space_and_a_missing_version_do_not_matter() {
 }
 
 #[test]
-fn what_is_no_message_is_refused_with_the_id_it_has() {
+fn an_invalid_message_is_refused_with_its_id() {
     let refused = |line: &str| match parse(line) {
         Err(Malformed::NotAMessage { id, .. }) => id.to_string(),
         other => panic!("{line}: {other:?}"),
@@ -61,7 +61,7 @@ fn what_is_no_message_is_refused_with_the_id_it_has() {
 }
 
 #[test]
-fn answers_that_spell_out_the_absent_half_are_understood() {
+fn a_response_with_a_null_error_is_accepted() {
     let outcome = |line| match parse(line) {
         Ok(Message::Response { outcome, .. }) => outcome,
         other => panic!("{other:?}"),
@@ -73,7 +73,7 @@ fn answers_that_spell_out_the_absent_half_are_understood() {
 }
 
 #[test]
-fn ids_are_compared_by_what_they_say() {
+fn ids_are_compared_by_their_text() {
     let id = |text: &'static str| Id::new(Json::parse(text).unwrap()).unwrap();
     assert_eq!(id(r#""a""#), id(r#""\u0061""#));
     assert_ne!(id("1"), id(r#""1""#));
@@ -94,7 +94,7 @@ fn ids_are_compared_by_what_they_say() {
 }
 
 #[test]
-fn the_beginning_of_a_lost_line_tells_who_waits() {
+fn a_damaged_line_has_a_kind_and_an_id() {
     let one = Id::from(1);
     assert_eq!(
         DamagedLine::read(br#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"te"#),
@@ -115,14 +115,15 @@ fn the_beginning_of_a_lost_line_tells_who_waits() {
         DamagedLine::Ambiguous(one)
     );
     assert_eq!(DamagedLine::read(br#"{"result":{"te"#), DamagedLine::Unreadable);
-    // Perhaps it was to be 12.
+    // The id may have been 12.
     assert_eq!(DamagedLine::read(br#"{"method":"x","id":1"#), DamagedLine::Unreadable);
     assert_eq!(DamagedLine::read(b"Starting agent"), DamagedLine::Unreadable);
 }
 
-/// Where the session stands is noted when a line is read. It is the one that a search finds.
+/// The position of the session id is stored when a line is parsed. It must be the position that a search
+/// finds.
 #[test]
-fn the_session_of_params_is_the_last_one_that_they_name() {
+fn the_last_session_id_of_params_counts() {
     let long = "x".repeat(20_000);
     for (params, session) in [
         (r#"{ "sessionId" : "a" }"#, Some(r#""a""#)),
@@ -163,7 +164,7 @@ fn the_session_of_params_is_the_last_one_that_they_name() {
     }
 }
 
-/// A sink that holds on to what is long.
+/// A sink that stores long pieces without copying them.
 #[derive(Default)]
 struct Holding {
     pieces: Vec<Bytes>,
@@ -182,7 +183,7 @@ impl Sink for Holding {
 }
 
 #[test]
-fn a_long_payload_is_not_copied_and_what_is_written_is_the_same() {
+fn a_long_payload_is_written_without_a_copy() {
     let long = Json::string(&"x".repeat(LONG));
     let short = Json::string("x");
     let params = |json: &Json| Json::array([json]);

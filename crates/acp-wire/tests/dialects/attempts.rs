@@ -35,7 +35,7 @@ fn greetings_that_failed_on_earlier_starts_are_skipped() {
     let (_, said) = link.hears(&error("c:1", -32601, "no"));
     assert!(said[0].contains(r#""method":"initialize""#), "{said:?}");
     let (heard, said) = link.hears(&error("c:1~2", -32601, "no"));
-    assert!(said.is_empty() && heard.unwrap().1.contains("proxy/initialize: it ended"));
+    assert!(said.is_empty() && heard.unwrap().1.contains("proxy/initialize: the component exited"));
 
     // When all have failed, the newest is tried once more.
     let mut link = Link::to(Proxy::after_failures("x", vec![Newest, Underscore, Capability]));

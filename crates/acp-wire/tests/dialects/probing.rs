@@ -390,7 +390,7 @@ fn the_greetings_that_were_tried_are_told() {
     assert!(link.proxy().retry_on_restart(&mut Vec::new()));
     assert_eq!(link.proxy().attempts_summary(), None);
     link.hears(&format!(r#"{{"id":"c:1~1","error":{NO}}}"#));
-    let told = format!("proxy/initialize: it ended; _proxy/initialize: the error {NO}");
+    let told = format!("proxy/initialize: the component exited; _proxy/initialize: the error {NO}");
     assert_eq!(link.proxy().attempts_summary(), Some(told));
 
     let mut link = Link::to(Proxy::unknown("x"));
@@ -400,7 +400,10 @@ fn the_greetings_that_were_tried_are_told() {
 
     let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
-    for told in [None, Some("proxy/initialize: it ended; _proxy/initialize: it ended")] {
+    for told in [
+        None,
+        Some("proxy/initialize: the component exited; _proxy/initialize: the component exited"),
+    ] {
         assert!(link.proxy().retry_on_restart(&mut Vec::new()));
         assert_eq!(link.proxy().attempts_summary().as_deref(), told);
     }

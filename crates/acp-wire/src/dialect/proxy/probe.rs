@@ -1,7 +1,8 @@
-//! Finding out which greeting a component understands.
+//! Finds the greeting that a component understands.
 //!
-//! The greetings are tried newest first, unless there is a guess: what the component understood the
-//! last time. A guess that fails in any way is forgotten, and the probe begins anew.
+//! The greetings are tried newest first, unless there is a guess: the greeting that the component
+//! understood the last time. A guess that fails in any way is dropped, and the probe starts with the newest
+//! greeting.
 
 use bytes::Bytes;
 
@@ -13,42 +14,42 @@ use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code, error_object};
 use crate::sink::Sink;
 
-/// With which greeting a probe begins.
+/// The greeting with which a probe starts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum FirstGreeting {
     Newest,
-    /// A guess: the one that was understood the last time.
+    /// A guess: the greeting that the component understood the last time.
     Greeting(Greeting),
-    /// A guess: the one of the generation that the component had before it was started again.
+    /// A guess: the greeting of the generation that the component had before it was restarted.
     Generation(Generation),
-    /// The newest one but these, over which the component has ended.
+    /// The newest greeting except these, on which the component has exited.
     After(Vec<Greeting>),
 }
 
 impl FirstGreeting {
-    pub fn is_guessing(&self) -> bool {
+    pub(crate) fn is_guessing(&self) -> bool {
         matches!(self, FirstGreeting::Greeting(_) | FirstGreeting::Generation(_))
     }
 }
 
-/// A greeting in search of its spelling.
+/// The state of a handshake while the component's generation is not known.
 #[derive(Debug)]
 pub(super) struct Probe {
     id: Id,
     call: Call,
     greeting: Greeting,
-    /// The present attempt is the guess.
+    /// The current attempt is a guess.
     pub guess: bool,
-    /// Under which id the present attempt went out.
+    /// The id of the current attempt.
     pub sent: Id,
-    /// The component has said something since. While the attempt is a guess, only its answer and envelopes
+    /// The component has sent something since. If the attempt is a guess, only its answer and envelopes
     /// count.
-    pub heard: bool,
-    /// The envelope in which it passed the greeting on tells the generation.
-    pub hint: Option<Generation>,
+    pub has_responded: bool,
+    /// The generation of the envelope in which the component has forwarded the greeting.
+    pub envelope_hint: Option<Generation>,
     tried: Vec<Attempt>,
-    /// The guess has made an agent of the component: it has to be started again.
-    pub restart: bool,
+    /// The component has answered the guess as an agent and must be restarted.
+    pub needs_restart: bool,
     pub held: Vec<(Side, Message)>,
     pub held_bytes: usize,
 }
@@ -57,16 +58,16 @@ pub(super) struct Probe {
 #[derive(Debug)]
 struct Attempt {
     greeting: Greeting,
-    /// A guess that does not count: the greeting is tried again when its turn comes.
+    /// The attempt was a guess and does not count: the greeting is tried again in its turn.
     guess: bool,
-    /// What came of it.
+    /// The component's reaction.
     answer: String,
-    /// The component's own error.
+    /// The component's error, if it is not the forwarded error of the conductor.
     error: Option<Json>,
 }
 
 impl Probe {
-    /// What was tried, and what came of it.
+    /// The greetings that were tried and the component's reactions.
     fn summary(&self) -> String {
         let tried = self.tried.iter().map(|Attempt { greeting, answer, .. }| match greeting {
             Greeting::Capability => format!("initialize with the proxy capability: {answer}"),
@@ -75,14 +76,14 @@ impl Probe {
         tried.collect::<Vec<_>>().join("; ")
     }
 
-    /// The same, unless all of it is told elsewhere.
-    pub fn notable_summary(&self) -> Option<String> {
-        let said = self.tried.iter().any(|it| it.answer != ENDED);
+    /// The same. `None` if the component only exited on one greeting, which the crash report says already.
+    pub(crate) fn notable_summary(&self) -> Option<String> {
+        let said = self.tried.iter().any(|it| it.answer != EXITED);
         (self.tried.len() > 1 || said).then(|| self.summary())
     }
 
-    /// Whether this line answers the present attempt.
-    pub fn is_answered_by(&self, parts: &Parts, line: &Bytes) -> bool {
+    /// Whether this line answers the current attempt.
+    pub(crate) fn is_answered_by(&self, parts: &Parts, line: &Bytes) -> bool {
         parts.method.is_none() && matches!(parts.id(line), Ok(Some(id)) if id == self.sent)
     }
 
@@ -91,59 +92,59 @@ impl Probe {
     }
 
     fn has_refused(&self, greeting: Greeting) -> bool {
-        let refused = |it: &Attempt| it.greeting == greeting && !it.guess && it.answer != ENDED;
+        let refused = |it: &Attempt| it.greeting == greeting && !it.guess && it.answer != EXITED;
         self.tried.iter().any(refused)
     }
 
-    pub fn can_retry(&self) -> bool {
+    pub(crate) fn can_retry(&self) -> bool {
         let left = |it: &Greeting| {
-            let current = *it == self.greeting && !self.guess && !self.restart;
+            let current = *it == self.greeting && !self.guess && !self.needs_restart;
             !current && !self.has_tried(*it)
         };
         Greeting::ALL.iter().any(left)
     }
 
-    /// The greetings over which the component has ended, or is about to.
-    pub fn failed(&self) -> Vec<Greeting> {
-        let present = (!self.guess && !self.restart).then_some(self.greeting);
+    /// The greetings on which the component has exited or is about to.
+    pub(crate) fn failed(&self) -> Vec<Greeting> {
+        let present = (!self.guess && !self.needs_restart).then_some(self.greeting);
         let failed = |it: &Greeting| {
-            let ended = |attempt: &Attempt| attempt.greeting == *it && attempt.answer == ENDED;
+            let ended = |attempt: &Attempt| attempt.greeting == *it && attempt.answer == EXITED;
             present == Some(*it) || self.tried.iter().any(|it| ended(it) && !it.guess)
         };
         Greeting::ALL.into_iter().filter(failed).collect()
     }
 
-    /// The component has refused an earlier greeting for a reason of its own.
-    pub fn was_refused(&self) -> bool {
+    /// Whether the component has refused an earlier greeting for another reason than not knowing it.
+    pub(crate) fn was_refused(&self) -> bool {
         self.first_error().is_some_and(|error| unknown_greeting(error).is_none())
     }
 
-    /// The first error of the component's own.
+    /// The component's first error.
     fn first_error(&self) -> Option<&Json> {
         self.tried.iter().filter(|it| !it.guess).find_map(|it| it.error.as_ref())
     }
 }
 
 /// These codes mean that the component does not know the greeting.
-const UNKNOWN: [i64; 4] =
+const UNKNOWN_GREETING_CODES: [i64; 4] =
     [code::METHOD_NOT_FOUND, code::INVALID_REQUEST, code::INVALID_PARAMS, code::PARSE_ERROR];
 
-/// The code of an error that says no more than that.
+/// The code of an error that means only that the component does not know the greeting.
 fn unknown_greeting(error: &Json) -> Option<i64> {
-    error.member("code")?.integer().filter(|code| UNKNOWN.contains(code))
+    error.member("code")?.integer().filter(|code| UNKNOWN_GREETING_CODES.contains(code))
 }
 
-/// What is known of the handshake from outside, and what can be done about it.
+/// The state of the handshake for callers, and the operations on it.
 impl Proxy {
-    /// A greeting was sent of which it is not known whether the component understands it, and the
-    /// component has not sent a line since. If the greeting [is a guess](Proxy::is_guessing), only the answer to it and
+    /// Whether a greeting was sent, it is not known whether the component understands it, and the component
+    /// has not sent a line since. If the greeting [is a guess](Proxy::is_guessing), only its answer and
     /// envelopes count.
     pub fn awaits_first_line(&self) -> bool {
-        matches!(&self.state, GenerationState::Unknown(Some(probe)) if !probe.heard)
+        matches!(&self.state, GenerationState::Unknown(Some(probe)) if !probe.has_responded)
     }
 
-    /// Says something harmless. A program that an unknown greeting has broken may notice only when
-    /// the next line comes.
+    /// Sends a notification without effect. A program that is broken by an unknown greeting may exit only
+    /// when it reads another line.
     pub fn send_noop(&mut self, out: &mut dyn Sink) {
         if self.awaits_first_line() {
             let params = Json::trusted(r#"{"requestId":"none"}"#);
@@ -151,7 +152,8 @@ impl Proxy {
         }
     }
 
-    /// Which greetings were tried in vain, and what came of each, once there were several.
+    /// The greetings that failed and the component's reactions, if there is more to say than that the
+    /// component exited.
     pub fn attempts_summary(&self) -> Option<String> {
         match &self.state {
             GenerationState::Unknown(Some(probe)) => probe.notable_summary(),
@@ -159,17 +161,17 @@ impl Proxy {
         }
     }
 
-    /// The component was greeted with what it understood the last time, and has not answered yet.
+    /// Whether the current greeting is the one that the component understood the last time.
     pub fn is_guessing(&self) -> bool {
         matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.guess)
     }
 
-    /// The greeting that the component was known to understand was not understood this time.
+    /// Whether the component did not understand the greeting that it understood the last time.
     pub fn guess_failed(&self) -> bool {
         self.guess_failed
     }
 
-    /// The greetings over which the component has ended, or is about to. A guess does not count.
+    /// The greetings on which the component has exited or is about to. A guess does not count.
     pub fn failed_greetings(&self) -> Vec<Greeting> {
         match &self.state {
             GenerationState::Unknown(Some(probe)) => probe.failed(),
@@ -177,24 +179,24 @@ impl Proxy {
         }
     }
 
-    /// The greeting that was a guess has made something else than a proxy of the component: it is to be
-    /// ended, and then to [`retry_on_restart`](Proxy::retry_on_restart).
+    /// Whether the component has answered a guess as an agent. The caller must stop it and then call
+    /// [`retry_on_restart`](Proxy::retry_on_restart).
     pub fn needs_restart(&self) -> bool {
-        matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.restart)
+        matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.needs_restart)
     }
 
-    /// The component has refused an earlier greeting with an error that says more than that it does not
-    /// know the greeting, and has not answered the present one.
+    /// Whether the component has refused an earlier greeting for another reason than not knowing it, and
+    /// has not answered the current one.
     pub fn was_refused(&self) -> bool {
         matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.was_refused())
     }
 
-    /// Stops waiting for the answer to a greeting: what is answered instead.
+    /// Stops waiting for the answer to a greeting. Returns the answer for the requester.
     pub fn stop_waiting(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
         Some((Side::Editor, self.end_probe(out)?))
     }
 
-    /// There is a greeting that was not tried yet.
+    /// Whether there is a greeting that was not tried.
     pub fn can_retry(&self) -> bool {
         let GenerationState::Unknown(Some(probe)) = &self.state else { return false };
         self.pin.is_none() && probe.can_retry()
@@ -215,15 +217,15 @@ impl Proxy {
         }
     }
 
-    /// The generation that the component is believed to be of.
-    pub(super) fn guessed(&self) -> Option<Generation> {
+    /// The generation that the component had before it was restarted, if that is a guess.
+    pub(super) fn guessed_generation(&self) -> Option<Generation> {
         match self.first {
             FirstGreeting::Generation(generation) => Some(generation),
             _ => None,
         }
     }
 
-    pub(super) fn begin(&mut self, id: &Id, call: &Call, out: &mut dyn Sink) {
+    pub(super) fn start_probe(&mut self, id: &Id, call: &Call, out: &mut dyn Sink) {
         self.withdrawn.clear();
         let greeting = self.first_greeting();
         self.greet(greeting, id, call, out);
@@ -232,7 +234,7 @@ impl Proxy {
             _ => Vec::new(),
         };
         let ended =
-            |greeting| Attempt { greeting, guess: false, answer: ENDED.to_owned(), error: None };
+            |greeting| Attempt { greeting, guess: false, answer: EXITED.to_owned(), error: None };
         let tried = failed.into_iter().filter(|it| *it != greeting).map(ended).collect();
         self.state = GenerationState::Unknown(Some(Box::new(Probe {
             id: id.clone(),
@@ -240,20 +242,20 @@ impl Proxy {
             greeting,
             guess: self.first.is_guessing() && self.pin.is_none(),
             sent: id.clone(),
-            heard: false,
-            hint: None,
+            has_responded: false,
+            envelope_hint: None,
             tried,
-            restart: false,
+            needs_restart: false,
             held: Vec::new(),
             held_bytes: 0,
         })));
     }
 
-    /// Notes that the present attempt has failed. A guess is forgotten.
-    fn note_failure(&mut self, answer: String, error: Option<Json>) {
+    /// Records that the current attempt has failed. A guess is dropped.
+    fn record_failure(&mut self, answer: String, error: Option<Json>) {
         let GenerationState::Unknown(Some(probe)) = &mut self.state else { return };
         let guess = std::mem::take(&mut probe.guess);
-        // The same greeting to the same process would be refused again, unless it offers more.
+        // The same process would refuse the same greeting again, unless it offers the role at more paths.
         let narrow = matches!(self.first, FirstGreeting::Generation(_))
             && probe.greeting == Greeting::Capability;
         let counts = !guess || (error.is_some() && !narrow);
@@ -265,19 +267,21 @@ impl Proxy {
         }
     }
 
-    /// Sends the next greeting to try; says whether there is one.
+    /// Sends the next greeting. Returns whether there is one.
     fn try_next(&mut self, out: &mut dyn Sink) -> bool {
         let GenerationState::Unknown(Some(probe)) = &mut self.state else { return false };
         let untried = |it: &Greeting| !probe.has_tried(*it);
-        // One over which the component has ended is worth another try if its envelope says so.
-        let hinted = probe.hint.map(Generation::greeting).filter(|it| !probe.has_refused(*it));
+        // A greeting on which the component has exited is tried again if the component's envelope hints at
+        // it.
+        let hinted =
+            probe.envelope_hint.map(Generation::greeting).filter(|it| !probe.has_refused(*it));
         let next = hinted.or_else(|| Greeting::ALL.into_iter().find(untried));
-        probe.hint = None;
+        probe.envelope_hint = None;
         let Some(greeting) = next.filter(|_| self.pin.is_none()) else { return false };
         self.greeted.retain(|it| it.id != probe.sent);
         self.withdrawn.push(probe.sent.clone());
         probe.greeting = greeting;
-        probe.heard = false;
+        probe.has_responded = false;
         probe.sent =
             Id::string(&format!("{}~{}", probe.id.text().unwrap_or_default(), probe.tried.len()));
         let (sent, call) = (probe.sent.clone(), probe.call.clone());
@@ -289,7 +293,7 @@ impl Proxy {
         if self.try_next(out) { None } else { Some(self.give_up(out)) }
     }
 
-    /// The answer to a greeting of which it was not known whether it would be understood.
+    /// Handles the answer to a greeting of the probe. `None` if the probe continues.
     pub(super) fn on_probed(
         &mut self,
         id: &Id,
@@ -299,25 +303,25 @@ impl Proxy {
         let GenerationState::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
         let greeting = probe.greeting;
         match &outcome {
-            // Some agents answer anything they do not know with a result.
+            // Some agents answer unknown requests with a result.
             Outcome::Result(result) if result.member("protocolVersion").is_some() => {
                 self.on_result(id, greeting, outcome, out)
             }
             Outcome::Result(result) => {
-                self.note_failure(format!("the result {}", shortened(result.as_str())), None);
+                self.record_failure(format!("the result {}", shortened(result.as_str())), None);
                 self.try_next_or_give_up(out)
             }
             Outcome::Error(error) => {
-                // After a hint, the error is the one with which we refused the greeting.
-                let own = probe.hint.is_none().then(|| error.detached());
+                // After a hint, this is the error with which the conductor refused the forwarded greeting.
+                let own = probe.envelope_hint.is_none().then(|| error.detached());
                 let answer = format!("the error {}", shortened(error.as_str()));
-                self.note_failure(answer, own);
+                self.record_failure(answer, own);
                 self.try_next_or_give_up(out)
             }
         }
     }
 
-    /// A result that looks like one of `initialize`.
+    /// Handles a result that has the members of an `initialize` result.
     fn on_result(
         &mut self,
         id: &Id,
@@ -328,26 +332,27 @@ impl Proxy {
         let GenerationState::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
         let Outcome::Result(result) = &outcome else { return Some(outcome) };
         match greeting {
-            // It answered without initialising its successor; the router does that for it.
+            // The component has not sent `initialize` to its successor. The router does it.
             Greeting::Proxy => self.adopt(Generation::P5, out),
             Greeting::Underscore => self.adopt(Generation::P4, out),
             Greeting::Capability if offer::accepted(result) || self.pin.is_some() => {
                 if self.may_be_scp() {
                     self.accepted = Some((id.detached(), result.detached()));
-                    self.successor = ScpSuccessor::Wanted;
+                    self.successor = ScpSuccessor::Needed;
                     return None;
                 }
-                self.adopt(self.guessed().unwrap_or(Generation::P3), out);
+                self.adopt(self.guessed_generation().unwrap_or(Generation::P3), out);
             }
             Greeting::Capability => {
                 let guess = probe.guess;
-                self.note_failure(NOT_ACCEPTED.to_owned(), None);
+                self.record_failure(NOT_ACCEPTED.to_owned(), None);
                 if !guess {
                     return Some(self.give_up(out));
                 }
-                // Now it is an agent. It may be a proxy if it is started again and greeted as one.
+                // The component is an agent now. If it is restarted and gets another greeting, it may be a
+                // proxy.
                 if let GenerationState::Unknown(Some(probe)) = &mut self.state {
-                    probe.restart = true;
+                    probe.needs_restart = true;
                 }
                 return None;
             }
@@ -355,12 +360,12 @@ impl Proxy {
         Some(self.on_accepted(greeting, outcome))
     }
 
-    /// No greeting is left to try. The component may be greeted again later, from the beginning.
+    /// Ends the probe without a generation. The component may be sent `initialize` again later.
     fn give_up(&mut self, out: &mut dyn Sink) -> Outcome {
         let Some(probe) = self.release_held(out) else { return Outcome::Error(Json::NULL) };
         let text = format!(
-            "component '{}' is not a proxy. Tried {}. Every component but the last must be a proxy, \
-             the last one is the agent",
+            "component '{}' is not a proxy. Tried {}. Every component except the last must be \
+             a proxy; the last one is the agent",
             self.component,
             probe.summary(),
         );
@@ -369,7 +374,7 @@ impl Proxy {
             return Outcome::error(code::INTERNAL_ERROR, &text);
         };
         match unknown_greeting(error) {
-            // All that it says is that it is not a proxy.
+            // The component's error says only that it is not a proxy.
             Some(code) => {
                 let data = error.member("data");
                 Outcome::Error(error_object(code, &text, data.as_ref()))
@@ -378,18 +383,18 @@ impl Proxy {
         }
     }
 
-    /// Stops waiting for the answer to the present greeting, and with it the probe.
+    /// Stops waiting for the answer to the current greeting and ends the probe.
     fn end_probe(&mut self, out: &mut dyn Sink) -> Option<Message> {
         let GenerationState::Unknown(Some(probe)) = &self.state else { return None };
         let (id, sent) = (probe.id.clone(), probe.sent.clone());
-        self.note_failure("no answer".to_owned(), None);
+        self.record_failure("no answer".to_owned(), None);
         self.greeted.retain(|it| it.id != sent);
         self.withdrawn.push(sent);
         Some(Message::response(id, self.give_up(out)))
     }
 
-    /// No greeting was understood. What waited for that goes out as if the component were of the
-    /// newest generation: it will hardly understand, but it can answer.
+    /// Sends the held messages in the newest generation, because no greeting was understood. The component
+    /// will hardly understand them, but it can answer.
     fn release_held(&mut self, out: &mut dyn Sink) -> Option<Box<Probe>> {
         let GenerationState::Unknown(probe) = &mut self.state else { return None };
         let mut probe = probe.take()?;
@@ -399,23 +404,23 @@ impl Proxy {
         Some(probe)
     }
 
-    /// The component ended, or was ended, over a greeting that it did not understand. If there is another
-    /// one to try on a fresh start, appends it.
+    /// Continues the probe after the component exited, or was stopped, on a greeting that it did not
+    /// understand. Appends the next greeting for the restarted component. Returns `false` if there is none.
     pub fn retry_on_restart(&mut self, out: &mut dyn Sink) -> bool {
         if !self.can_retry() {
             return false;
         }
         let GenerationState::Unknown(Some(probe)) = &mut self.state else { return false };
-        if !std::mem::take(&mut probe.restart) {
-            self.note_failure(ENDED.to_owned(), None);
+        if !std::mem::take(&mut probe.needs_restart) {
+            self.record_failure(EXITED.to_owned(), None);
         }
         self.forwarded = None;
-        (self.accepted, self.successor, self.no_scp) = (None, ScpSuccessor::None, None);
+        (self.accepted, self.successor, self.no_scp) = (None, ScpSuccessor::NotNeeded, None);
         self.try_next(out)
     }
 }
 
-const ENDED: &str = "it ended";
+const EXITED: &str = "the component exited";
 const NOT_ACCEPTED: &str = "a result that does not accept the role of a proxy";
 
 pub(super) fn shortened(text: &str) -> String {
