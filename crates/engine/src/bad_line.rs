@@ -49,8 +49,8 @@ impl Core {
         out: &mut Outputs,
     ) {
         let seat = link.seat;
-        let whose = self.chain().describe(seat);
-        let why = format!("{whose} sent a bad line: {}", rejection.why);
+        let name = self.chain().describe(seat);
+        let why = format!("{name} sent a bad line: {}", rejection.why);
         let error = LineError {
             why,
             remedy: "send the request again; if this repeats, report it to the developers of that \
@@ -134,10 +134,10 @@ impl Core {
         out: &mut Outputs,
     ) {
         let limit = self.setup.max_line;
-        let whose = self.chain().describe(link.seat);
+        let name = self.chain().describe(link.seat);
         let error = LineError {
             why: format!(
-                "{whose} sent a line of {length} bytes; the limit is {limit} bytes (--max-line)"
+                "{name} sent a line of {length} bytes; the limit is {limit} bytes (--max-line)"
             ),
             remedy: "start the conductor with a larger --max-line",
         };
@@ -248,7 +248,7 @@ impl Core {
         let pending = self.router().pending();
         let owed: BTreeSet<u64> = pending.owed(seat).map(|(number, _)| number).collect();
         let candidates = pending.owed(seat).filter(|(number, _)| is_candidate(number));
-        let methods: Vec<String> = candidates.map(|(_, ask)| ask.method.clone()).collect();
+        let methods: Vec<String> = candidates.map(|(_, it)| it.method.clone()).collect();
         if !self.peer_mut(seat).lost.add(&owed, among, count, text) {
             return false;
         }

@@ -480,9 +480,9 @@ impl Core {
         let peer = &self.peers[seat.index()];
         let (_, held) = self.stages.held(seat);
         let marks = self.setup.watermarks;
-        let most = if self.router().is_replaying(seat) { marks.cap / 4 } else { marks.high };
+        let limit = if self.router().is_replaying(seat) { marks.cap / 4 } else { marks.high };
         let gate_closed = self.stages.is_gate_closed(seat);
-        let mut load = LinkLoad { queued: 0, full: held > most, unread: false, gate_closed };
+        let mut load = LinkLoad { queued: 0, full: held > limit, unread: false, gate_closed };
         for port in peer.ports() {
             let pipe = peer.pipe(port);
             let queued = out.queued(Link { seat, port }) + peer.backlog(port);

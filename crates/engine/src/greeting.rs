@@ -46,8 +46,8 @@ impl Core {
 
     /// Tells the stages which dialect the link of a seat uses.
     pub(crate) fn publish_dialect(&mut self, seat: Seat) {
-        let spoken = self.peers[seat.index()].dialect.protocol();
-        self.stages.set_dialect(seat, spoken);
+        let protocol = self.peers[seat.index()].dialect.protocol();
+        self.stages.set_dialect(seat, protocol);
     }
 
     /// The dialect that a component is greeted with first.
@@ -79,15 +79,15 @@ impl Core {
     /// changed), the next process gets a greeting that has not been tried yet.
     pub(crate) fn reset_seat(&mut self, seat: Seat, out: &mut Outputs) {
         let peer = &self.peers[seat.index()];
-        let spoken = &peer.dialect;
+        let dialect = &peer.dialect;
         let (generation, failed_greetings) =
-            match spoken.proxy().and_then(Proxy::understood_greeting) {
-                Some(_) => (spoken.generation(), None),
+            match dialect.proxy().and_then(Proxy::understood_greeting) {
+                Some(_) => (dialect.generation(), None),
                 None => {
                     let earlier = peer.failed_greetings.clone().unwrap_or_default();
                     let failed: Vec<Greeting> = earlier
                         .into_iter()
-                        .chain(spoken.proxy().into_iter().flat_map(Proxy::failed_greetings))
+                        .chain(dialect.proxy().into_iter().flat_map(Proxy::failed_greetings))
                         .collect();
                     let any_left = Greeting::ALL.iter().any(|it| !failed.contains(it));
                     (peer.last_generation, any_left.then_some(failed))
@@ -253,8 +253,8 @@ impl Core {
 
     /// The relay that an SCP proxy has started has connected. It becomes the second link of the seat.
     pub(crate) fn on_relay_connected(&mut self, seat: Seat) {
-        let asked = self.router().handshake(seat).and_then(|handshake| handshake.params.clone());
-        self.peer_mut(seat).relay_connected(Dialect::Relay(Box::new(Relay::new(asked))));
+        let params = self.router().handshake(seat).and_then(|handshake| handshake.params.clone());
+        self.peer_mut(seat).relay_connected(Dialect::Relay(Box::new(Relay::new(params))));
     }
 
     /// Completes the chain with the components that an SCP editor has named. The last one is the agent.

@@ -46,7 +46,7 @@ impl Candidates {
     fn contains(&self, request: u64) -> bool {
         match self {
             Candidates::UpTo(last) => request <= *last,
-            Candidates::Among(few) => few.contains(&request),
+            Candidates::Among(requests) => requests.contains(&request),
         }
     }
 }
@@ -101,11 +101,11 @@ impl LostAnswers {
         self.prune();
         while let Some(index) = self.find_resolved() {
             let Group { candidates, why, .. } = self.groups.remove(index);
-            let meant: Vec<u64> = match &candidates {
+            let requests: Vec<u64> = match &candidates {
                 Candidates::UpTo(last) => self.requests.range(..=*last).copied().collect(),
-                Candidates::Among(few) => few.iter().copied().collect(),
+                Candidates::Among(requests) => requests.iter().copied().collect(),
             };
-            for request in meant {
+            for request in requests {
                 self.requests.remove(&request);
                 resolved.push((request, why.clone()));
             }
@@ -124,9 +124,9 @@ impl LostAnswers {
                     Some(newest) => *last = *newest,
                     None => continue,
                 },
-                Candidates::Among(few) => {
-                    few.retain(|request| self.requests.contains(request));
-                    if few.is_empty() {
+                Candidates::Among(requests) => {
+                    requests.retain(|request| self.requests.contains(request));
+                    if requests.is_empty() {
                         continue;
                     }
                 }
@@ -157,16 +157,17 @@ impl LostAnswers {
         }
         let size = |candidates: &Candidates| match candidates {
             Candidates::UpTo(last) => ranks.get(last).copied().unwrap_or(usize::MAX),
-            Candidates::Among(few) => few.len(),
+            Candidates::Among(requests) => requests.len(),
         };
         let is_subset = |inner: &Candidates, outer: &Candidates| match (inner, outer) {
             (Candidates::UpTo(inner), Candidates::UpTo(outer)) => inner <= outer,
-            (Candidates::Among(few), Candidates::UpTo(last)) => {
-                few.last().is_none_or(|it| it <= last)
+            (Candidates::Among(requests), Candidates::UpTo(last)) => {
+                requests.last().is_none_or(|it| it <= last)
             }
             (Candidates::Among(inner), Candidates::Among(outer)) => inner.is_subset(outer),
-            (Candidates::UpTo(last), Candidates::Among(few)) => {
-                size(inner) <= few.len() && self.requests.range(..=*last).all(|it| few.contains(it))
+            (Candidates::UpTo(last), Candidates::Among(requests)) => {
+                size(inner) <= requests.len()
+                    && self.requests.range(..=*last).all(|it| requests.contains(it))
             }
         };
         let mut slack = u64::MAX;
@@ -178,8 +179,8 @@ impl LostAnswers {
             if lost >= size {
                 return Some(index);
             }
-            let few = matches!(group.candidates, Candidates::Among(_));
-            slack = slack.min(if few { 1 } else { (size - lost) as u64 });
+            let is_explicit = matches!(group.candidates, Candidates::Among(_));
+            slack = slack.min(if is_explicit { 1 } else { (size - lost) as u64 });
         }
         self.slack = slack;
         None

@@ -239,12 +239,12 @@ impl Stages {
     }
 
     /// Sets the dialect of the link of a seat.
-    pub fn set_dialect(&mut self, seat: Seat, spoken: LinkProtocol) {
-        if !self.mcp.set_dialect(seat, spoken) {
+    pub fn set_dialect(&mut self, seat: Seat, protocol: LinkProtocol) {
+        if !self.mcp.set_dialect(seat, protocol) {
             return;
         }
         let Some(component) = self.router.chain().component(seat) else { return };
-        let known = spoken.generation().and_then(Generation::updates);
+        let known = protocol.generation().and_then(Generation::updates);
         let reads = match component.updates {
             UpdateFilter::Auto => known.filter(|it| it.fails_on_others),
             UpdateFilter::All => None,

@@ -214,7 +214,7 @@ fn a_drop_that_differs_is_reported() {
 fn what_is_not_a_journal_is_refused() {
     let refused = |text: &str| replay(lines(text.as_bytes())).expect_err(text).to_string();
     assert!(refused("my notes").contains("line 1"));
-    assert!(refused("{}\n").contains("does not begin as a journal does"));
+    assert!(refused("{}\n").contains("this is not a journal"));
     assert!(refused("{\"journal\":1}\n").contains("version 1"));
     assert!(refused("{\"journal\":3,\"setup\":{}}\n").contains("setup: chain: mode"));
     let journal = String::from_utf8(recorded()).expect("UTF-8");
@@ -241,7 +241,7 @@ fn a_journal_can_be_stepped_through() {
         "to proxy: proxy/initialize id \"c:1\" (",
         "from proxy: proxy/successor [initialize] id \"p\" (",
         "wrote on stderr: panicked",
-        "bytes for proxy are dropped",
+        "drop 64 bytes for proxy",
         "exited: Signal(9)",
         "start proxy (life 1)",
         "finish",

@@ -1,16 +1,16 @@
-//! How values are written as JSON and read back.
+//! Writes values as JSON and reads them back.
 //!
-//! The macros name each field and each variant once and make both directions from it. They take a value
-//! apart completely, so a field that is added to a type does not compile until it is named here. The crates below
-//! know nothing of the journal.
+//! The macros generate both directions from one list of fields or variants. They destructure a value completely, so a new
+//! field of a type is a compile error until it is listed. The crates that define these types do not depend on the
+//! journal.
 //!
-//! Enums look as `serde` writes them: `"Stop"`, `{"ClientDisconnected":3}`, `{"Line":{"link":…,"line":…}}`.
+//! Enums have the format of `serde`: `"Stop"`, `{"ClientDisconnected":3}`, `{"Line":{"link":…,"line":…}}`.
 
 use acp_wire::json::write_string;
 use acp_wire::{Id, Json, Message};
 use bytes::Bytes;
 
-/// A value that can be written to a journal. The error says what cannot be read, and where.
+/// A value that can be written to a journal and read back. The error of `read` names the value that is wrong.
 pub(super) trait Codec: Sized {
     fn write(&self, out: &mut Vec<u8>);
     fn read(json: &Json) -> Result<Self, String>;
@@ -40,14 +40,15 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The member of an object. A missing member is read as `null`.
+/// Reads a member of an object. A missing member is read as `null`.
 pub(super) fn member<T: Codec>(json: &Json, key: &str) -> Result<T, String> {
     let value = json.member(key).unwrap_or(Json::NULL);
     T::read(&value).map_err(|why| within(key, &why))
 }
 
-pub(super) fn within(place: &str, why: &str) -> String {
-    format!("{place}: {why}")
+/// Adds the name of the enclosing member to an error.
+pub(super) fn within(key: &str, why: &str) -> String {
+    format!("{key}: {why}")
 }
 
 /// Writes a variant and its content: `{"Name":…}`.
@@ -59,7 +60,7 @@ pub(super) fn write_variant(name: &str, out: &mut Vec<u8>, write: impl FnOnce(&m
     out.push(b'}');
 }
 
-/// The name of a variant and its content.
+/// Reads the name of a variant and its content.
 pub(super) fn read_variant(json: &Json) -> Result<(String, Json), String> {
     if let Some(name) = json.text() {
         return Ok((name.into_owned(), Json::NULL));
@@ -67,13 +68,14 @@ pub(super) fn read_variant(json: &Json) -> Result<(String, Json), String> {
     json.members().into_iter().next().ok_or_else(|| expected("a variant", json))
 }
 
+/// The error for a value of the wrong type.
 pub(super) fn expected(what: &str, json: &Json) -> String {
     let text = json.as_str();
     let end = text.floor_char_boundary(60);
     format!("{what} is expected, not {}{}", &text[..end], if end < text.len() { "…" } else { "" })
 }
 
-/// A structure whose fields are all named.
+/// Implements [`Codec`] for a struct with named fields.
 macro_rules! object {
     ($name:ident { $($field:ident),* $(,)? }) => {
         impl Codec for $name {
@@ -91,7 +93,7 @@ macro_rules! object {
     };
 }
 
-/// A structure that is a name for one value.
+/// Implements [`Codec`] for structs with one unnamed field.
 macro_rules! newtype {
     ($($name:ident),*) => {$(
         impl Codec for $name {
@@ -106,7 +108,8 @@ macro_rules! newtype {
     )*};
 }
 
-/// An enum: first the variants without content, then those with one value, then those with fields.
+/// Implements [`Codec`] for an enum: first the variants without content, then those with one value, then those with named
+/// fields.
 macro_rules! choice {
     ($name:ident
         [$($unit:ident),*]
@@ -177,7 +180,7 @@ impl Codec for String {
     }
 }
 
-/// A string where it is UTF-8, else `{"hex":"…"}`.
+/// A string if it is UTF-8, otherwise `{"hex":"…"}`.
 impl Codec for Bytes {
     fn write(&self, out: &mut Vec<u8>) {
         match std::str::from_utf8(self) {
@@ -203,7 +206,7 @@ impl Codec for Bytes {
     }
 }
 
-/// As it is: a JSON text has no line breaks.
+/// The text as it is. A JSON text of the protocol has no line breaks.
 impl Codec for Json {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
@@ -224,7 +227,7 @@ impl Codec for Id {
     }
 }
 
-/// Its line, as a string.
+/// The line of the message, as a string.
 impl Codec for Message {
     fn write(&self, out: &mut Vec<u8>) {
         write_string(&self.to_line(), out);
@@ -263,7 +266,7 @@ impl<T: Codec> Codec for Vec<T> {
     }
 }
 
-/// `null` is `None`: no type that is used in an `Option` is itself written as `null`.
+/// `None` is `null`. No type that is used in an `Option` is itself written as `null`.
 impl<T: Codec> Codec for Option<T> {
     fn write(&self, out: &mut Vec<u8>) {
         match self {

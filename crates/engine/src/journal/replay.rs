@@ -1,4 +1,4 @@
-//! Feeds the inputs of a journal to a fresh core and compares what comes of them.
+//! Replays a journal: feeds its inputs to a new core and compares the effects.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,60 +7,74 @@ use acp_wire::Json;
 use router::Time;
 
 use super::codec::Codec;
-use super::{Begun, EFFECTS, Effects, Entry, Header, JOURNAL_PREFIX, Queues, VERSION, show};
+use super::{EFFECTS, Effects, Entry, EntryStart, Header, JOURNAL_PREFIX, Queues, VERSION, show};
 use crate::core::Core;
 use crate::input::{Input, Outputs};
 
-/// So many inputs before a difference are shown.
+/// How many inputs before a difference are shown.
 const RECENT: usize = 5;
 
-/// A replay that can be stepped through.
+/// A replay of a journal, line by line.
 #[derive(Debug)]
 pub struct JournalReplay {
     core: Core,
     out: Outputs,
     queues: Queues,
-    /// The number of the line that was read last.
+    /// The number of the last line.
     line: usize,
     recent: VecDeque<(usize, Time, Input)>,
 }
 
-/// One input of a journal and what came of it.
+/// One input of a journal and its effects.
 #[derive(Debug)]
-pub struct Step {
+pub struct ReplayedInput {
     /// The number of its line.
     pub line: usize,
+    /// Its time.
     pub at: Time,
+    /// The input.
     pub input: Input,
-    /// What the replay came to.
+    /// Its effects in the replay.
     pub effects: Effects,
-    /// Whether the journal has the effects, too. The last input of a core that panicked has none.
+    /// Whether the effects were compared with the journal. The last input of a core that panicked has no recorded
+    /// effects.
     pub compared: bool,
 }
 
-/// A journal that replays identically.
+/// The summary of a journal that replays identically.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplaySummary {
+    /// How many inputs were replayed.
     pub inputs: usize,
+    /// How many outputs there were.
     pub outputs: usize,
     /// How many bytes were appended to the queues.
     pub bytes: usize,
-    /// The last line has no end: the program that wrote the journal was killed or panicked.
+    /// Whether the last line is incomplete: the program that wrote the journal was killed, or panicked.
     pub cut_off: bool,
-    /// The input of that line is whole. It was replayed, and there was nothing to compare its effects with.
+    /// Whether the input of that line is complete. Then it was replayed, but there were no recorded effects to compare.
     pub last_input: bool,
 }
 
 /// Why a journal does not replay identically.
 #[derive(Debug)]
 pub enum ReplayError {
-    /// A line that cannot be read, by its number.
-    Unreadable { line: usize, why: String },
-    /// The first difference. All texts are for people.
-    Different {
+    /// A line cannot be read.
+    Unreadable {
+        /// The number of the line.
         line: usize,
+        /// The reason.
+        why: String,
+    },
+    /// The effects of an input differ. All texts are readable descriptions.
+    Different {
+        /// The number of the line.
+        line: usize,
+        /// The input.
         input: String,
+        /// The first effect that differs, as recorded.
         recorded: String,
+        /// The same effect in the replay.
         replayed: String,
         /// The inputs before it.
         before: Vec<String>,
@@ -74,7 +88,7 @@ impl fmt::Display for ReplayError {
                 write!(f, "line {line} of the journal cannot be read: {why}")
             }
             ReplayError::Different { line, input, recorded, replayed, before } => {
-                writeln!(f, "the replay differs from line {line} of the journal on")?;
+                writeln!(f, "the replay differs from the journal at line {line}")?;
                 before.iter().try_for_each(|it| writeln!(f, "  before:   {it}"))?;
                 writeln!(f, "  input:    {input}")?;
                 writeln!(f, "  recorded: {recorded}")?;
@@ -86,26 +100,26 @@ impl fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// Replays a whole journal. The lines come with their line breaks.
+/// Replays a whole journal. Each line includes its line break.
 pub fn replay<T: AsRef<[u8]>>(
     lines: impl IntoIterator<Item = T>,
 ) -> Result<ReplaySummary, ReplayError> {
     let mut lines = lines.into_iter();
     let first = lines.next();
-    let mut report = ReplaySummary::default();
+    let mut summary = ReplaySummary::default();
     let Some(mut replay) = JournalReplay::new(first.as_ref().map_or(&[], AsRef::as_ref))? else {
-        report.cut_off = true;
-        return Ok(report);
+        summary.cut_off = true;
+        return Ok(summary);
     };
     for line in lines {
-        report.add(replay.step(line.as_ref())?.as_ref());
+        summary.add(replay.step(line.as_ref())?.as_ref());
     }
-    Ok(report)
+    Ok(summary)
 }
 
 impl ReplaySummary {
-    /// Counts what [`Replay::step`] gave.
-    pub fn add(&mut self, step: Option<&Step>) {
+    /// Adds a result of [`JournalReplay::step`].
+    pub fn add(&mut self, step: Option<&ReplayedInput>) {
         let Some(step) = step else {
             self.cut_off = true;
             return;
@@ -119,7 +133,7 @@ impl ReplaySummary {
 }
 
 impl JournalReplay {
-    /// Begins with the first line of a journal. `None` if it has no end.
+    /// Starts with the first line of a journal. Returns `None` if the line is incomplete.
     pub fn new(line: &[u8]) -> Result<Option<JournalReplay>, ReplayError> {
         let unreadable = |why| ReplayError::Unreadable { line: 1, why };
         let is_cut_off = !line.ends_with(b"\n");
@@ -130,8 +144,13 @@ impl JournalReplay {
         let version = json.member("journal").and_then(|it| it.integer());
         if version != Some(VERSION.cast_signed()) {
             let why = match version {
-                Some(other) => format!("it is of version {other}, and {VERSION} is understood"),
-                None => "it does not begin as a journal does".to_owned(),
+                Some(other) => format!(
+                    "the journal has format version {other}, and this program replays only version {VERSION}; \
+                     replay it with the version of the source that recorded it"
+                ),
+                None => {
+                    "this is not a journal: a journal starts with its format version".to_owned()
+                }
             };
             return Err(unreadable(why));
         }
@@ -145,8 +164,8 @@ impl JournalReplay {
         }))
     }
 
-    /// Replays the next line. A line without an end is replayed if its input is whole, otherwise `None`.
-    pub fn step(&mut self, line: &[u8]) -> Result<Option<Step>, ReplayError> {
+    /// Replays the next line. An incomplete line is replayed if its input is complete. Otherwise returns `None`.
+    pub fn step(&mut self, line: &[u8]) -> Result<Option<ReplayedInput>, ReplayError> {
         self.line += 1;
         let number = self.line;
         let (at, input, recorded) = if line.ends_with(b"\n") {
@@ -156,7 +175,7 @@ impl JournalReplay {
                 entry.map_err(|why| ReplayError::Unreadable { line: number, why })?;
             (at, input, Some(effects))
         } else {
-            let Some(Begun { at, input }) = begun(line) else { return Ok(None) };
+            let Some(EntryStart { at, input }) = read_input(line) else { return Ok(None) };
             (at, input, None)
         };
         self.queues.expect(&input);
@@ -181,11 +200,11 @@ impl JournalReplay {
             self.recent.pop_front();
         }
         self.recent.push_back((number, at, input.clone()));
-        Ok(Some(Step { line: number, at, input, effects, compared }))
+        Ok(Some(ReplayedInput { line: number, at, input, effects, compared }))
     }
 
-    /// A step in readable lines: the input, then what came of it.
-    pub fn show(&self, step: &Step) -> Vec<String> {
+    /// A step as readable lines: the input, then its effects.
+    pub fn show(&self, step: &ReplayedInput) -> Vec<String> {
         let chain = self.core.chain();
         let mut lines = vec![show::input(chain, step.at, &step.input)];
         show::effects(chain, &step.effects, &mut lines);
@@ -193,18 +212,18 @@ impl JournalReplay {
     }
 }
 
-/// The input of a line that has no end, if that is whole.
-fn begun(line: &[u8]) -> Option<Begun> {
-    // JSON inside the input may have a member of that name. Cut off there, the line is no JSON.
+/// Reads the input of an incomplete line, if the input is complete.
+fn read_input(line: &[u8]) -> Option<EntryStart> {
+    // The input may contain the same text. Cut off there, the line is not valid JSON.
     let found = line.windows(EFFECTS.len()).enumerate().filter(|(_, part)| *part == EFFECTS);
     let mut ends = found.map(|(at, _)| at).chain([line.len()]);
     ends.find_map(|end| {
         let json = Json::parse([&line[..end], b"}"].concat()).ok()?;
-        Begun::read(&json).ok()
+        EntryStart::read(&json).ok()
     })
 }
 
-/// The first difference, as the journal spells it.
+/// The first difference, in the format of the journal.
 fn difference(recorded: &Effects, replayed: &Effects) -> Option<(String, String)> {
     first_difference(&recorded.outputs, &replayed.outputs)
         .or_else(|| first_difference(&recorded.appended, &replayed.appended))
@@ -217,22 +236,22 @@ fn first_difference<T: Codec>(recorded: &[T], replayed: &[T]) -> Option<(String,
         text
     };
     for index in 0..recorded.len().max(replayed.len()) {
-        let (ours, theirs) = (text(recorded.get(index)), text(replayed.get(index)));
-        if ours != theirs {
-            let same = ours.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
-            return Some((excerpt(&ours, same), excerpt(&theirs, same)));
+        let (old, new) = (text(recorded.get(index)), text(replayed.get(index)));
+        if old != new {
+            let same = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+            return Some((excerpt(&old, same), excerpt(&new, same)));
         }
     }
     None
 }
 
-/// What stands around a place of a text.
-fn excerpt(text: &[u8], place: usize) -> String {
+/// The text around a position.
+fn excerpt(text: &[u8], position: usize) -> String {
     const AROUND: usize = 200;
     if text.is_empty() {
         return "nothing".to_owned();
     }
-    let (start, end) = (place.saturating_sub(AROUND), text.len().min(place + AROUND));
+    let (start, end) = (position.saturating_sub(AROUND), text.len().min(position + AROUND));
     let before = if start > 0 { "… " } else { "" };
     let after = if end < text.len() { " …" } else { "" };
     format!("{before}{}{after}", String::from_utf8_lossy(&text[start..end]))

@@ -1,4 +1,4 @@
-//! A journal for people: one line for each input, output and line of the protocol.
+//! Formats a journal as readable text: one line for each input, output and protocol line.
 
 use acp_wire::Message;
 use bytes::Bytes;
@@ -7,26 +7,28 @@ use router::{Chain, Ending, Seat, Time};
 use super::Effects;
 use crate::input::{Command, Input, Line, Link, Observation, Output, Port};
 
-/// Longer texts are cut.
-const LONGEST: usize = 100;
+/// Longer texts are truncated.
+const MAX_LENGTH: usize = 100;
 
 /// An input, with its time in seconds.
 pub(super) fn input(chain: &Chain, at: Time, input: &Input) -> String {
-    format!("{:>6}.{:03}  {}", at.0 / 1000, at.0 % 1000, event(chain, input))
+    format!("{:>6}.{:03}  {}", at.0 / 1000, at.0 % 1000, describe_input(chain, input))
 }
 
-fn event(chain: &Chain, input: &Input) -> String {
+fn describe_input(chain: &Chain, input: &Input) -> String {
     let name = |seat: &Seat| chain.name(*seat);
     match input {
-        Input::Line { link, line } => format!("from {}: {}", link_name(chain, *link), label(line)),
+        Input::Line { link, line } => {
+            format!("from {}: {}", link_name(chain, *link), describe_line(line))
+        }
         Input::Readable { link, readable: true } => {
-            format!("{} has sent something that is not read", link_name(chain, *link))
+            format!("{} has unread output", link_name(chain, *link))
         }
         Input::Readable { link, readable: false } => {
-            format!("{} has sent nothing that is not read", link_name(chain, *link))
+            format!("{} has no unread output", link_name(chain, *link))
         }
         Input::OutputClosed { link, rest } => {
-            let rest = rest.as_ref().map(|it| format!(" after {}", label(it)));
+            let rest = rest.as_ref().map(|it| format!(" after {}", describe_line(it)));
             format!("{} closed its output{}", link_name(chain, *link), rest.unwrap_or_default())
         }
         Input::Written { link, count } => {
@@ -38,15 +40,15 @@ fn event(chain: &Chain, input: &Input) -> String {
             format!("{} (life {life}) exited: {how:?}", name(seat))
         }
         Input::Stderr { seat, lines, .. } => {
-            format!("{} wrote on stderr: {}", name(seat), cut(&lines.join(" | ")))
+            format!("{} wrote on stderr: {}", name(seat), truncate(&lines.join(" | ")))
         }
         Input::RelayOpened { seat, servers, .. } => match servers {
-            Ok(_) => format!("a relay may connect for {}", name(seat)),
-            Err(why) => format!("no relay can connect for {}: {why}", name(seat)),
+            Ok(_) => format!("the relay of {} can connect", name(seat)),
+            Err(why) => format!("the relay of {} cannot connect: {why}", name(seat)),
         },
         Input::RelayConnected { seat, .. } => format!("the relay of {} connected", name(seat)),
         Input::Extended(Ok(setup)) => {
-            format!("the chain is completed: {} components", setup.chain.components.len())
+            format!("the chain is complete: {} components", setup.chain.components.len())
         }
         Input::Extended(Err(why)) => format!("the chain cannot be completed: {why}"),
         Input::ClientConnected { ticket, client_id } => {
@@ -57,8 +59,8 @@ fn event(chain: &Chain, input: &Input) -> String {
         }
         Input::ClientDisconnected(client_id) => format!("MCP client {} disconnected", client_id.0),
         Input::EndpointOpened { ticket, endpoint } => match endpoint {
-            Ok(endpoint) => format!("ticket {} is open: {endpoint:?}", ticket.0),
-            Err(why) => format!("ticket {} cannot be opened: {why}", ticket.0),
+            Ok(endpoint) => format!("the endpoint for ticket {} is open: {endpoint:?}", ticket.0),
+            Err(why) => format!("the endpoint for ticket {} cannot be opened: {why}", ticket.0),
         },
         Input::Command(command) => match command {
             Command::Stop => "command: stop".to_owned(),
@@ -71,16 +73,16 @@ fn event(chain: &Chain, input: &Input) -> String {
     }
 }
 
-/// What came of an input, a line each.
+/// The effects of an input, one line each.
 pub(super) fn effects(chain: &Chain, effects: &Effects, lines: &mut Vec<String>) {
     const INDENT: &str = "              ";
     for output in &effects.outputs {
-        lines.push(format!("{INDENT}{}", action(chain, output)));
+        lines.push(format!("{INDENT}{}", describe_output(chain, output)));
     }
     for queue in &effects.appended {
         let to = link_name(chain, queue.link);
         if queue.dropped > 0 {
-            lines.push(format!("{INDENT}{} bytes for {to} are dropped", queue.dropped));
+            lines.push(format!("{INDENT}drop {} bytes for {to}", queue.dropped));
         }
         for line in queue.text.split_inclusive(|byte| *byte == b'\n') {
             let line = Bytes::copy_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
@@ -89,27 +91,29 @@ pub(super) fn effects(chain: &Chain, effects: &Effects, lines: &mut Vec<String>)
     }
 }
 
-fn action(chain: &Chain, output: &Output) -> String {
+fn describe_output(chain: &Chain, output: &Output) -> String {
     let name = |seat: &Seat| chain.name(*seat);
     match output {
         Output::Start { seat, life } => format!("start {} (life {life})", name(seat)),
         Output::Kill(seat) => format!("kill {}", name(seat)),
-        Output::Discard(seat) => format!("end {}", name(seat)),
+        Output::Discard(seat) => format!("discard {}", name(seat)),
         Output::Close(link) => format!("close the link to {}", link_name(chain, *link)),
         Output::Read { link, read: true } => format!("read from {}", link_name(chain, *link)),
         Output::Read { link, read: false } => {
-            format!("do not read from {}", link_name(chain, *link))
+            format!("pause reading from {}", link_name(chain, *link))
         }
-        Output::ReadClients(true) => "listen to MCP clients".to_owned(),
-        Output::ReadClients(false) => "do not listen to MCP clients".to_owned(),
-        Output::OpenRelay { seat, .. } => format!("let a relay connect for {}", name(seat)),
+        Output::ReadClients(true) => "read from MCP clients".to_owned(),
+        Output::ReadClients(false) => "pause reading from MCP clients".to_owned(),
+        Output::OpenRelay { seat, .. } => {
+            format!("open a listener for the relay of {}", name(seat))
+        }
         Output::Extend(_) => "complete the chain".to_owned(),
         Output::SendToClient { client_id, message } => {
-            format!("to MCP client {}: {}", client_id.0, said(message))
+            format!("to MCP client {}: {}", client_id.0, describe_message(message))
         }
         Output::DisconnectClient(client_id) => format!("disconnect MCP client {}", client_id.0),
         Output::OpenEndpoint { ticket, transport } => {
-            format!("open ticket {} ({})", ticket.0, transport.name())
+            format!("open an endpoint for ticket {} ({})", ticket.0, transport.name())
         }
         Output::RevokeTicket(ticket) => format!("revoke ticket {}", ticket.0),
         Output::RememberGreeting { seat, greeting: Some(greeting) } => {
@@ -122,17 +126,17 @@ fn action(chain: &Chain, output: &Output) -> String {
             format!("remember that {} crashes on {}", name(seat), kind.method)
         }
         Output::Report(notice) => {
-            format!("{:?}, {}: {}", notice.level, name(&notice.seat), cut(&notice.text))
+            format!("{:?}, {}: {}", notice.level, name(&notice.seat), truncate(&notice.text))
         }
         Output::Tap(Observation::Arrived { seat, message, .. }) => {
-            format!("seen from {}: {}", name(seat), said(message))
+            format!("tap: from {}: {}", name(seat), describe_message(message))
         }
         Output::Tap(Observation::Delivered { seat, message, .. }) => {
-            format!("seen to {}: {}", name(seat), said(message))
+            format!("tap: to {}: {}", name(seat), describe_message(message))
         }
-        Output::Tap(Observation::Left { seat, how }) => format!("seen: {} {how}", name(seat)),
+        Output::Tap(Observation::Left { seat, how }) => format!("tap: {} {how}", name(seat)),
         Output::Finish(Ending::Clean) => "finish".to_owned(),
-        Output::Finish(Ending::Failed(why)) => format!("finish: {}", cut(why)),
+        Output::Finish(Ending::Failed(why)) => format!("finish: {}", truncate(why)),
     }
 }
 
@@ -144,39 +148,39 @@ fn link_name(chain: &Chain, link: Link) -> String {
     }
 }
 
-fn label(line: &Line) -> String {
+fn describe_line(line: &Line) -> String {
     match line {
         Line::Text(line) => text(line),
         Line::TooLong { length, .. } => format!("a line that is too long ({length} bytes)"),
     }
 }
 
-/// The method and id of a line, or its beginning.
+/// The method and id of a line. If it is not a message, its first characters.
 fn text(line: &Bytes) -> String {
     match Message::parse(line) {
-        Ok(message) => format!("{} ({} bytes)", said(&message), line.len()),
-        Err(_) => format!("{:?} ({} bytes)", cut(&String::from_utf8_lossy(line)), line.len()),
+        Ok(message) => format!("{} ({} bytes)", describe_message(&message), line.len()),
+        Err(_) => format!("{:?} ({} bytes)", truncate(&String::from_utf8_lossy(line)), line.len()),
     }
 }
 
-fn said(message: &Message) -> String {
+fn describe_message(message: &Message) -> String {
     let label = message.label();
     match message {
-        Message::Request { id, call } => format!("{label}{} id {id}", inner(call)),
-        Message::Notification(call) => format!("{label}{}", inner(call)),
+        Message::Request { id, call } => format!("{label}{} id {id}", inner_method(call)),
+        Message::Notification(call) => format!("{label}{}", inner_method(call)),
         Message::Response { id, .. } => format!("{label} id {id}"),
     }
 }
 
-/// The method in an envelope.
-fn inner(call: &acp_wire::message::Call) -> String {
+/// The method of the message in an envelope.
+fn inner_method(call: &acp_wire::message::Call) -> String {
     let method = call.params.as_ref().and_then(|it| it.first_at(&["method"]));
     let method = method.as_ref().and_then(|it| it.text());
-    method.map(|it| format!(" [{}]", cut(&it))).unwrap_or_default()
+    method.map(|it| format!(" [{}]", truncate(&it))).unwrap_or_default()
 }
 
-fn cut(text: &str) -> String {
-    let end = text.floor_char_boundary(LONGEST);
+fn truncate(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_LENGTH);
     match end < text.len() {
         true => format!("{}…", &text[..end]),
         false => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Every input and every output is read as it was written.
+//! Every input and every output can be written and read back.
 
 use std::fmt::Debug;
 
@@ -21,8 +21,8 @@ fn written(value: &impl Codec) -> String {
     String::from_utf8(text).expect("UTF-8")
 }
 
-/// The value is the same after it was written and read, and its text has no line break.
-fn returns<T: Codec + Debug>(value: &T) -> String {
+/// Checks that a value is the same after it was written and read, and that its text has no line break.
+fn round_trip<T: Codec + Debug>(value: &T) -> String {
     let text = written(value);
     assert!(!text.contains('\n'), "{text}");
     let read = T::read(&Json::parse(text.clone()).expect(&text)).expect(&text);
@@ -86,10 +86,10 @@ fn setup() -> Setup {
 }
 
 #[test]
-fn a_setup_returns() {
-    returns(&setup());
-    returns(&Setup { bridge: Some(mcp::BridgePolicy::Auto), ..setup() });
-    returns(&Setup { bridge: None, ..setup() });
+fn a_setup_can_be_read_back() {
+    round_trip(&setup());
+    round_trip(&Setup { bridge: Some(mcp::BridgePolicy::Auto), ..setup() });
+    round_trip(&Setup { bridge: None, ..setup() });
     for generation in [
         Generation::P0,
         Generation::P1,
@@ -99,13 +99,13 @@ fn a_setup_returns() {
         Generation::P4,
         Generation::P5,
     ] {
-        returns(&LinkProtocol::Generation(generation));
+        round_trip(&LinkProtocol::Generation(generation));
     }
-    assert_eq!(returns(&Some(Greeting::Capability)), "\"Capability\"");
+    assert_eq!(round_trip(&Some(Greeting::Capability)), "\"Capability\"");
 }
 
 #[test]
-fn every_input_returns() {
+fn every_input_can_be_read_back() {
     let link = Link { seat: Seat(3), port: Port::Relay };
     let (seat, life) = (Seat(2), 7);
     let (ticket, client_id) = (Ticket(u64::MAX), ClientId(4));
@@ -159,7 +159,7 @@ fn every_input_returns() {
         Input::Command(Command::Release(seat)),
         Input::Tick,
     ] {
-        returns(&input);
+        round_trip(&input);
     }
     for how in [
         ExitCause::NotStarted("w".into()),
@@ -176,12 +176,12 @@ fn every_input_returns() {
         ExitCause::Uncancellable { method: "m".into(), limit: 2 },
         ExitCause::StoppedReading(3),
     ] {
-        returns(&Input::Exited { seat, life, how });
+        round_trip(&Input::Exited { seat, life, how });
     }
 }
 
 #[test]
-fn every_output_returns() {
+fn every_output_can_be_read_back() {
     let link = Link { seat: Seat(0), port: Port::Main };
     let (seat, life) = (Seat(2), 7);
     let (ticket, client_id) = (Ticket(1), ClientId(4));
@@ -219,14 +219,14 @@ fn every_output_returns() {
         Output::Finish(Ending::Clean),
         Output::Finish(Ending::Failed("f".into())),
     ] {
-        let text = returns(&output);
+        let text = round_trip(&output);
         let read = Output::read(&Json::parse(text).expect("JSON")).expect("an output");
         assert_eq!(read, output);
     }
 }
 
 #[test]
-fn what_is_written_can_be_read_by_people() {
+fn the_format_is_readable() {
     let link = Link { seat: Seat(1), port: Port::Main };
     let input = Input::Line { link, line: Line::Text("{\"a\":1.0}".into()) };
     let text = r#"{"Line":{"link":{"seat":1,"port":"Main"},"line":{"Text":"{\"a\":1.0}"}}}"#;

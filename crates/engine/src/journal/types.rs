@@ -1,4 +1,4 @@
-//! The fields and variants that a journal holds.
+//! The fields and variants of all types in a journal.
 
 use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::json::write_string;
@@ -13,14 +13,14 @@ use router::{
 use super::codec::{
     Codec, Object, choice, expected, member, newtype, object, read_variant, within, write_variant,
 };
-use super::{Appended, Begun, Effects, Entry, Header};
+use super::{Appended, Effects, Entry, EntryStart, Header};
 use crate::flow_control::Watermarks;
 use crate::input::{Command, Facts, Input, Line, Link, Observation, Output, Port, Setup};
 use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
 object!(Header { journal, setup });
 object!(Entry { at, input, effects });
-object!(Begun { at, input });
+object!(EntryStart { at, input });
 object!(Effects { outputs, appended });
 object!(Appended { link, dropped, text });
 

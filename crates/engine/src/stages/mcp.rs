@@ -17,28 +17,28 @@ pub(super) struct Mcp {
 }
 
 impl Mcp {
-    pub fn new(count: usize, broker: Option<Broker>) -> Mcp {
+    pub(super) fn new(count: usize, broker: Option<Broker>) -> Mcp {
         Mcp { broker, dialects: vec![LinkProtocol::Unknown; count + 1] }
     }
 
-    pub fn broker(&self) -> Option<&Broker> {
+    pub(super) fn broker(&self) -> Option<&Broker> {
         self.broker.as_ref()
     }
 
-    pub fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self) -> Option<Time> {
         self.broker.as_ref().and_then(Broker::deadline)
     }
 
     /// Sets the protocol of the link of a seat. Returns whether it has changed.
-    pub fn set_dialect(&mut self, seat: Seat, spoken: LinkProtocol) -> bool {
-        std::mem::replace(&mut self.dialects[seat.index()], spoken) != spoken
+    pub(super) fn set_dialect(&mut self, seat: Seat, protocol: LinkProtocol) -> bool {
+        std::mem::replace(&mut self.dialects[seat.index()], protocol) != protocol
     }
 
     fn hop(&self, Hop { seat, toward }: Hop) -> mcp::Hop {
         mcp::Hop { seat, toward, dialect: self.dialects[seat.index()] }
     }
 
-    pub fn arrived(
+    pub(super) fn arrived(
         &mut self,
         cx: &Context,
         hop: Hop,
@@ -54,7 +54,7 @@ impl Mcp {
         pass(message, left)
     }
 
-    pub fn delivered(
+    pub(super) fn delivered(
         &mut self,
         cx: &Context,
         hop: Hop,

@@ -28,18 +28,23 @@ pub(super) struct PoisonDetector {
 }
 
 impl PoisonDetector {
-    pub fn new(count: usize) -> PoisonDetector {
+    pub(super) fn new(count: usize) -> PoisonDetector {
         PoisonDetector { by_seat: BySeat::new(count) }
     }
 
-    pub fn arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
+    pub(super) fn arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         if let Some(suspects) = self.by_seat.get_mut(hop.seat) {
             suspects.arrived(hop.toward, message);
         }
         StageResult::Pass
     }
 
-    pub fn delivered(&mut self, router: &Router, hop: Hop, message: &Message) -> StageResult {
+    pub(super) fn delivered(
+        &mut self,
+        router: &Router,
+        hop: Hop,
+        message: &Message,
+    ) -> StageResult {
         if router.can_be_skipped(hop.seat)
             && let Some(suspects) = self.by_seat.get_mut(hop.seat)
         {
@@ -56,7 +61,7 @@ impl PoisonDetector {
     }
 
     /// Handles the end of a component. Returns the kind of message that has turned out to be poison.
-    pub fn crashed(&mut self, seat: Seat, why: &Exit) -> Option<MessageKind> {
+    pub(super) fn crashed(&mut self, seat: Seat, why: &Exit) -> Option<MessageKind> {
         self.by_seat.get_mut(seat)?.crashed(why)
     }
 }
@@ -162,7 +167,7 @@ impl SeatSuspects {
         }
     }
 
-    /// The component is gone. Gives the kind of message that it has crashed on for the second time.
+    /// Handles the end of the component. Returns the kind of message that has turned out to be poison.
     fn crashed(&mut self, why: &Exit) -> Option<MessageKind> {
         let pending = std::mem::take(&mut self.pending);
         if !is_crash(&why.cause) {

@@ -242,7 +242,7 @@ impl Stages {
         // Only a component that is not waiting on another one is considered stuck.
         let waits = self.router.waits_for_held(seat);
         let requests =
-            self.router.requests().filter(|ask| ask.requester == seat).map(|ask| ask.sent_at);
+            self.router.requests().filter(|it| it.requester == seat).map(|it| it.sent_at);
         let forwarded = behind.iter().flat_map(|it| it.values()).map(|turn| turn.since);
         let newest = requests.chain(forwarded).max();
         let silent = turns.active.values().filter_map(|turn| {

@@ -31,12 +31,12 @@ struct Activity {
 }
 
 impl Watchdog {
-    pub fn new(count: usize) -> Watchdog {
+    pub(super) fn new(count: usize) -> Watchdog {
         Watchdog { activity: BySeat::new(count) }
     }
 
     /// Every message that a component sends is activity.
-    pub fn arrived(&mut self, cx: &Context, router: &mut Router, hop: Hop) -> StageResult {
+    pub(super) fn arrived(&mut self, cx: &Context, router: &mut Router, hop: Hop) -> StageResult {
         router.restart_barrier_timeout(cx.now, hop.seat);
         if let Some(activity) = self.activity.get_mut(hop.seat) {
             activity.last_sent = cx.now;
@@ -45,7 +45,7 @@ impl Watchdog {
         StageResult::Pass
     }
 
-    pub fn delivered(&mut self, cx: &Context, hop: Hop, message: &Message) -> StageResult {
+    pub(super) fn delivered(&mut self, cx: &Context, hop: Hop, message: &Message) -> StageResult {
         if let Message::Response { .. } = message
             && let Some(activity) = self.activity.get_mut(hop.seat)
         {
@@ -55,26 +55,26 @@ impl Watchdog {
     }
 
     /// Messages that were held for a component are delivered now.
-    pub fn released(&mut self, cx: &Context, seat: Seat) {
+    pub(super) fn released(&mut self, cx: &Context, seat: Seat) {
         if let Some(activity) = self.activity.get_mut(seat) {
             (activity.unblocked, activity.released) = (cx.now, cx.now);
         }
     }
 
     /// A component is able to continue.
-    pub fn unblocked(&mut self, cx: &Context, seat: Seat) {
+    pub(super) fn unblocked(&mut self, cx: &Context, seat: Seat) {
         if let Some(activity) = self.activity.get_mut(seat) {
             activity.unblocked = cx.now;
         }
     }
 
     /// The components before a seat have got what they waited for.
-    pub fn unblocked_before(&mut self, cx: &Context, seat: Seat) {
+    pub(super) fn unblocked_before(&mut self, cx: &Context, seat: Seat) {
         self.activity.before_mut(seat).iter_mut().for_each(|activity| activity.unblocked = cx.now);
     }
 
     /// When a component was last active, or last able to continue.
-    pub fn last(&self, seat: Seat) -> Option<Time> {
+    pub(super) fn last(&self, seat: Seat) -> Option<Time> {
         self.activity.get(seat).map(|activity| activity.last_sent.max(activity.unblocked))
     }
 }
@@ -156,25 +156,31 @@ impl Stages {
         // proxy is stuck although it waits for the agent.
         let seats = (0..=self.router.chain().components.len() as u16).map(Seat);
         let mut waits: Vec<bool> = seats.map(|seat| self.router.waits_for_held(seat)).collect();
-        for ask in self.router.requests().rev() {
-            if let Some(limit) = self.request_timeout(ask).filter(|_| !waits[ask.responder.index()])
-                && let due = self.waiting_since(ask).plus(limit)
+        for request in self.router.requests().rev() {
+            if let Some(limit) =
+                self.request_timeout(request).filter(|_| !waits[request.responder.index()])
+                && let due = self.waiting_since(request).plus(limit)
                 && first.is_none_or(|(earliest, ..)| due < earliest)
             {
-                first = Some((due, limit, ask));
+                first = Some((due, limit, request));
             }
-            if let Some(waits) = waits.get_mut(ask.requester.index()) {
+            if let Some(waits) = waits.get_mut(request.requester.index()) {
                 *waits = true;
             }
         }
-        let (due, limit, ask) = first?;
-        Some((due, ask.responder, ExitCause::Unresponsive { method: ask.method.clone(), limit }))
+        let (due, limit, request) = first?;
+        Some((
+            due,
+            request.responder,
+            ExitCause::Unresponsive { method: request.method.clone(), limit },
+        ))
     }
 
     /// The timeout of a request, if a component that can respond has to answer it.
-    fn request_timeout(&self, ask: &PendingRequest) -> Option<u64> {
-        let is_relevant = matches!(ask.purpose, Purpose::Forward) && self.can_act(ask.responder);
-        let limit = match is_long_running(&ask.method) {
+    fn request_timeout(&self, request: &PendingRequest) -> Option<u64> {
+        let is_relevant =
+            matches!(request.purpose, Purpose::Forward) && self.can_act(request.responder);
+        let limit = match is_long_running(&request.method) {
             true => self.rules.timeouts.prompt,
             false => self.rules.timeouts.answer,
         };
@@ -182,11 +188,13 @@ impl Stages {
     }
 
     /// Since when a component could have answered a request.
-    fn waiting_since(&self, ask: &PendingRequest) -> Time {
-        let Some(activity) = self.watchdog.activity.get(ask.responder) else { return ask.sent_at };
+    fn waiting_since(&self, request: &PendingRequest) -> Time {
+        let Some(activity) = self.watchdog.activity.get(request.responder) else {
+            return request.sent_at;
+        };
         // The time that it waited for other components does not count.
-        let since = ask.sent_at.max(activity.unblocked);
-        if is_long_running(&ask.method) { since.max(activity.last_sent) } else { since }
+        let since = request.sent_at.max(activity.unblocked);
+        if is_long_running(&request.method) { since.max(activity.last_sent) } else { since }
     }
 
     /// When a component that ignores `session/cancel` exceeds its timeout.
@@ -198,7 +206,7 @@ impl Stages {
         // The sessions whose prompts it has forwarded. `None` stands for an unknown session.
         let own = self.router.requests().filter(|it| it.requester == seat && it.method == PROMPT);
         let forwarded: BTreeSet<Option<SessionId>> = own
-            .map(|ask| match &ask.fingerprint {
+            .map(|request| match &request.fingerprint {
                 Fingerprint::Params(params) => session_of(params),
                 _ => None,
             })
