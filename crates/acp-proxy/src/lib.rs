@@ -113,7 +113,7 @@ mod typed;
 
 #[doc(no_inline)]
 pub use acp_proxy_core as sync;
-#[doc(no_inline)]
+#[doc(inline)]
 pub use acp_proxy_core::{Call, Id, Json, Message, Outcome, Side};
 pub use agent::Agent;
 #[cfg(feature = "unstable_protocol_v2")]
