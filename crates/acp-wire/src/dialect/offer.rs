@@ -263,11 +263,14 @@ mod tests {
                     // One proxy removes the key, another one the whole object.
                     let stripped = OFFERS.iter().fold(offered, |it, path| it.with_at(path, None));
                     assert_eq!(restore_params(&stripped, &params), params);
-                    let said = "says no";
+                    let changed = "changed by the proxy";
                     let altered = OFFERS
                         .iter()
-                        .fold(stripped, |it, path| it.with_at(path, Some(&Json::string(said))));
-                    assert!(!restore_params(&altered, &params).as_str().contains(said), "{params}");
+                        .fold(stripped, |it, path| it.with_at(path, Some(&Json::string(changed))));
+                    assert!(
+                        !restore_params(&altered, &params).as_str().contains(changed),
+                        "{params}"
+                    );
                 }
             }
         }

@@ -72,8 +72,8 @@ fn find(test: impl Fn(&WellKnown) -> bool) -> Option<&'static WellKnown> {
 impl Method {
     /// The method in this range of a line, which must be a JSON string.
     pub(crate) fn slice_of(line: &Bytes, span: Span) -> Method {
-        let spelt = span.of(line);
-        Method(match find(|known| known.json.as_bytes() == spelt) {
+        let spelling = span.of(line);
+        Method(match find(|known| known.json.as_bytes() == spelling) {
             Some(known) => Name::WellKnown(known),
             None => Name::Other(Box::new(Json::slice_of(line, span))),
         })
@@ -150,9 +150,9 @@ mod tests {
             assert_eq!(method.json().text().unwrap(), known.name);
             assert!(matches!(method.0, Name::WellKnown(_)));
         }
-        let spelt = read(r#""session\/update""#);
-        assert_eq!(spelt.json().as_str(), r#""session\/update""#);
-        assert!(spelt == *"session/update" && spelt == read(r#""session/update""#));
+        let spelling = read(r#""session\/update""#);
+        assert_eq!(spelling.json().as_str(), r#""session\/update""#);
+        assert!(spelling == *"session/update" && spelling == read(r#""session/update""#));
         assert!(read(r#""session/updat""#) != *"session/update");
         assert_eq!(read(r#""_x/y""#).name(), "_x/y");
         assert_eq!(Method::from("a\"b").json().as_str(), r#""a\"b""#);

@@ -1,12 +1,12 @@
 //! Scripts for the end of barriers: what shows that a component drops barriers, and how long a silent one
 //! is waited for.
 
-use super::skip::play;
+use super::skip::check_with_updates;
 
 const B1: &str = r##"p1 < ~_conductor/barrier #1 {"token":"#1","chain":"0"}"##;
 
 fn check(script: &str) {
-    play("editor p1:P4+restart agent", &script.replace("BARRIER_1", B1));
+    check_with_updates("editor p1:P4+restart agent", &script.replace("BARRIER_1", B1));
 }
 
 /// The component still has the chunk that the update must not overtake.
@@ -314,7 +314,7 @@ fn no_barrier_of_any_chain_reaches_the_editor() {
 /// Both chains use the same ids. A barrier of the outer chain is forwarded, one of this chain is not.
 #[test]
 fn a_barrier_of_the_outer_chain_is_forwarded() {
-    play(
+    check_with_updates(
         "outer p1:P4",
         r##"
         outer > ~session/update {"update":{"sessionUpdate":"usage_update"}}

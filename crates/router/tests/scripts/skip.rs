@@ -6,7 +6,7 @@ use testkit::script::check_live;
 const CHUNK: &str = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"T"}}}"#;
 
 /// Runs a script in which `chunk T` and `usage T` stand for updates with that text.
-pub(crate) fn play(cast: &str, script: &str) {
+pub(crate) fn check_with_updates(participants: &str, script: &str) {
     let mut text = String::new();
     for line in script.lines() {
         let (line, comment) = line.split_once(" #!").unwrap_or((line, ""));
@@ -28,13 +28,13 @@ pub(crate) fn play(cast: &str, script: &str) {
         };
         text += &format!("{line}{comment}\n");
     }
-    check_live(cast, &text);
+    check_live(participants, &text);
 }
 
 /// The update arrives between chunk 1, which was sent before it, and chunk 2, which was sent after it.
 #[test]
 fn an_update_that_a_proxy_cannot_read_skips_it_in_order() {
-    play(
+    check_with_updates(
         "editor p1:P4 agent",
         r##"
         agent  > chunk 1
@@ -57,7 +57,7 @@ fn an_update_that_a_proxy_cannot_read_skips_it_in_order() {
 
 #[test]
 fn consecutive_updates_share_a_barrier() {
-    play(
+    check_with_updates(
         "editor p1:P4 agent",
         r##"
         agent  > usage 1
@@ -83,7 +83,7 @@ fn consecutive_updates_share_a_barrier() {
 /// The agent's answer goes through the proxy, after the barrier.
 #[test]
 fn an_answer_does_not_overtake_an_update_that_skips_a_proxy() {
-    play(
+    check_with_updates(
         "editor p1:P4 agent",
         r##"
         editor > session/prompt 5 {}
@@ -106,7 +106,7 @@ fn an_answer_does_not_overtake_an_update_that_skips_a_proxy() {
 
 #[test]
 fn an_update_skips_several_proxies_and_goes_through_those_that_can_read_it() {
-    play(
+    check_with_updates(
         "editor p1:P4 p2 p3:P4 agent",
         r##"
         agent  > usage 1
@@ -123,7 +123,7 @@ fn an_update_skips_several_proxies_and_goes_through_those_that_can_read_it() {
 
 #[test]
 fn a_proxy_that_crashes_or_drops_the_barrier_blocks_no_update() {
-    play(
+    check_with_updates(
         "editor p1:P4 p2:P4+once agent",
         r##"
         agent  > usage 1
@@ -151,7 +151,7 @@ fn a_proxy_that_crashes_or_drops_the_barrier_blocks_no_update() {
 
 #[test]
 fn held_updates_skip_the_restarted_proxy() {
-    play(
+    check_with_updates(
         "editor p1:P4+restart agent",
         r##"
         p1 exits with status 1
@@ -177,7 +177,7 @@ fn held_updates_skip_the_restarted_proxy() {
 
 #[test]
 fn updates_skip_a_proxy_of_a_nested_conductor() {
-    play(
+    check_with_updates(
         "outer p1:P4",
         r##"
         outer > ~session/update {"update":{"sessionUpdate":"usage_update"}}
@@ -191,7 +191,7 @@ fn updates_skip_a_proxy_of_a_nested_conductor() {
 /// The answer does not overtake messages that the editor sent before and that go through the proxy.
 #[test]
 fn a_request_that_skips_a_proxy_goes_to_the_next_component() {
-    play(
+    check_with_updates(
         "editor p1 agent",
         r##"
         p1 has crashed on session/prompt
@@ -218,7 +218,7 @@ fn a_request_that_skips_a_proxy_goes_to_the_next_component() {
 
 #[test]
 fn a_request_that_waits_to_skip_a_proxy_can_be_cancelled() {
-    play(
+    check_with_updates(
         "editor p1 agent",
         r##"
         p1 has crashed on session/prompt
@@ -240,7 +240,7 @@ fn a_request_that_waits_to_skip_a_proxy_can_be_cancelled() {
 /// A later message of the proxy shows whether it dropped the barrier.
 #[test]
 fn a_request_that_skips_a_proxy_is_not_overtaken_if_the_barrier_is_dropped() {
-    play(
+    check_with_updates(
         "editor p1 agent",
         r##"
         p1 has crashed on a
@@ -258,7 +258,7 @@ fn a_request_that_skips_a_proxy_is_not_overtaken_if_the_barrier_is_dropped() {
 /// A proxy that crashes on barriers is sent none, and messages skip it at once.
 #[test]
 fn a_barrier_can_skip_a_proxy() {
-    play(
+    check_with_updates(
         "editor p1:P4 agent",
         r##"
         p1 has crashed on ~_conductor/barrier
@@ -270,7 +270,7 @@ fn a_barrier_can_skip_a_proxy() {
 
 #[test]
 fn waiting_updates_are_delivered_at_shutdown() {
-    play(
+    check_with_updates(
         "editor p1:P4 agent",
         r##"
         p1 has crashed on session/prompt
@@ -294,7 +294,7 @@ fn waiting_updates_are_delivered_at_shutdown() {
 /// A message that has skipped one proxy is held for another, and then continues from there.
 #[test]
 fn a_message_that_has_skipped_a_proxy_is_held_for_the_next_one() {
-    play(
+    check_with_updates(
         "editor p1+restart p2 agent",
         r##"
         p2 has crashed on ~u
@@ -316,7 +316,7 @@ fn a_message_that_has_skipped_a_proxy_is_held_for_the_next_one() {
 /// Only updates toward the editor skip the proxy.
 #[test]
 fn messages_that_only_look_like_an_update_skip_nothing() {
-    play(
+    check_with_updates(
         "editor p1:P4 agent",
         r##"
         agent  > _x {"update":{"sessionUpdate":"usage_update","used":1,"size":9}}
@@ -330,7 +330,7 @@ fn messages_that_only_look_like_an_update_skip_nothing() {
 /// Each direction has its own barrier.
 #[test]
 fn a_barrier_is_shared_in_one_direction_only() {
-    play(
+    check_with_updates(
         "editor p1 agent",
         r##"
         p1 has crashed on a
@@ -350,7 +350,7 @@ fn a_barrier_is_shared_in_one_direction_only() {
 /// Held messages are delivered to the restarted proxy all at once, and still keep their order.
 #[test]
 fn a_barrier_is_not_shared_across_another_delivery() {
-    play(
+    check_with_updates(
         "editor p1:P4+restart agent",
         r##"
         p1 exits with status 1
@@ -381,7 +381,7 @@ fn a_barrier_is_not_shared_across_another_delivery() {
 /// At shutdown an update skips every proxy that cannot read it and goes to the first one that can.
 #[test]
 fn a_waiting_update_skips_all_proxies_at_shutdown() {
-    for (cast, told) in [
+    for (participants, deliveries) in [
         ("editor p1:P4 p2:P4 agent", "editor < usage 1"),
         (
             "editor p1 p2:P4 agent",
@@ -398,9 +398,9 @@ fn a_waiting_update_skips_all_proxies_at_shutdown() {
         agent exits with status 1
         time 2000
         editor < error 5 …
-        TOLD
+        DELIVERIES
         finished failed: …
         "##;
-        play(cast, &script.replace("TOLD", told));
+        check_with_updates(participants, &script.replace("DELIVERIES", deliveries));
     }
 }

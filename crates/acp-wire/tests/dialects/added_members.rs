@@ -1,5 +1,5 @@
-//! What is put into a handshake for one component is seen by nobody else, and what the editor and the
-//! agent say in the same places arrives as they said it.
+//! What the dialect adds to a handshake for one component reaches no other component. Values of the editor and
+//! the agent at the same paths arrive unchanged.
 
 use acp_wire::dialect::{Generation, Proxy, generation};
 use acp_wire::{Json, Message, Outcome, Side};
@@ -7,47 +7,47 @@ use bytes::Bytes;
 
 use crate::{EXAMPLES, INITIALIZE, Link, proxy};
 
-/// The literal RFD "Proxy Chains": every proxy is offered MCP over ACP, and accepts it. Neither the
-/// agent nor the editor sees that; what they say there themselves stays. (Checklist 1: but for this
-/// word, the params are the editor's.)
+/// The RFD "Proxy Chains": every proxy is offered MCP over ACP and accepts it. The offer reaches neither the agent
+/// nor the editor, and their own values at this path stay. Checklist 1: except for this member, the params are the
+/// editor's.
 #[test]
-fn mcp_over_acp_is_offered_to_every_current_proxy_and_to_nobody_else() {
-    let word = r#""mcp_acp_transport":true"#;
+fn mcp_over_acp_is_offered_only_to_proxies_of_the_current_generation() {
+    let member = r#""mcp_acp_transport":true"#;
     for own in ["", r#","_meta":{"t": 1.10}"#, r#","_meta":{"mcp_acp_transport":false}"#] {
         let initialize = INITIALIZE.replace("}}}", &format!("}}{own}}}}}"));
         for keeps in [true, false] {
             let mut link = Link::to(Proxy::unknown("x"));
-            let greeting = link.says(Side::Agent, &initialize).remove(0);
-            assert!(greeting.contains(word), "{greeting}");
+            let greeting = link.encode(Side::Agent, &initialize).remove(0);
+            assert!(greeting.contains(member), "{greeting}");
             let (_, params) = greeting.split_once(r#""params":"#).unwrap();
             let params = params.strip_suffix('}').unwrap();
             let params =
                 if keeps { params } else { r#"{"protocolVersion":1,"clientCapabilities":{}}"# };
-            let (heard, _) = link.hears(&format!(
+            let (decoded, _) = link.receive(&format!(
                 r#"{{"id":7,"method":"proxy/successor","params":{{"method":"initialize","params":{params}}}}}"#
             ));
-            let (_, forwarded) = heard.unwrap();
+            let (_, forwarded) = decoded.unwrap();
             if keeps {
                 assert_eq!(forwarded, initialize.replace(r#""c:1""#, "7"));
             }
-            assert!(!forwarded.contains(word), "{forwarded}");
+            assert!(!forwarded.contains(member), "{forwarded}");
 
             let answer =
                 format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"protocolVersion":1{own}}}}}"#);
-            link.says(Side::Editor, &answer);
-            let accepted = r#"{"id":"c:1","result":{"protocolVersion":1,"_meta":{WORD}}}"#;
-            let (heard, _) = link.hears(&accepted.replace("WORD", word));
-            assert!(!heard.unwrap().1.contains(word));
+            link.encode(Side::Editor, &answer);
+            let accepted = r#"{"id":"c:1","result":{"protocolVersion":1,"_meta":{MEMBER}}}"#;
+            let (decoded, _) = link.receive(&accepted.replace("MEMBER", member));
+            assert!(!decoded.unwrap().1.contains(member));
         }
     }
-    let underscore = proxy("P4").says(Side::Agent, INITIALIZE);
-    assert!(!underscore[0].contains(word), "{underscore:?}");
+    let underscore = proxy("P4").encode(Side::Agent, INITIALIZE);
+    assert!(!underscore[0].contains(member), "{underscore:?}");
 }
 
-/// Checklist 3, 26: what the editor has where we put our offer reaches the agent as it is spelt, past a
-/// proxy of every generation that keeps the offer, removes it or changes it.
+/// Checklist 3, 26: a value of the editor at the path of the offer reaches the agent unchanged, past a proxy of
+/// every generation that keeps, removes or changes the offer.
 #[test]
-fn the_editors_own_values_reach_the_agent() {
+fn values_of_the_editor_reach_the_agent() {
     for value in ["false", "true", "null", "1.10", r#""x""#, r#"{"a": [1e400]}"#] {
         for own in [
             r#""_meta":{"a":1,"proxy": VALUE ,"b":2}"#,
@@ -61,7 +61,7 @@ fn the_editors_own_values_reach_the_agent() {
             for examples in &EXAMPLES {
                 for change in ["kept", "removed", "changed"] {
                     let mut link = proxy(examples.name);
-                    let greeting = link.says(Side::Agent, &initialize).remove(0);
+                    let greeting = link.encode(Side::Agent, &initialize).remove(0);
                     let (_, params) = greeting.split_once(r#""params":"#).unwrap();
                     let params = params.strip_suffix('}').unwrap();
                     let path = Generation::from_name(examples.name).unwrap().offer_path();
@@ -79,18 +79,18 @@ fn the_editors_own_values_reach_the_agent() {
                         true => format!(r#"{envelope}"params":{{"message":{{{inner}}}}}}}"#),
                         false => format!(r#"{envelope}"params":{{{inner}}}}}"#),
                     };
-                    let (heard, _) = link.hears(&line);
+                    let (decoded, _) = link.receive(&line);
                     let expected = initialize.replace(r#""c:1""#, "7");
-                    assert_eq!(heard.unwrap().1, expected, "{} {change}", examples.name);
+                    assert_eq!(decoded.unwrap().1, expected, "{} {change}", examples.name);
                 }
             }
         }
     }
 }
 
-/// Checklist 14: what the agent says of itself in the place of the acceptance reaches the editor.
+/// Checklist 14: a value of the agent at the path of the acceptance reaches the editor.
 #[test]
-fn the_agents_own_values_reach_the_editor() {
+fn values_of_the_agent_reach_the_editor() {
     for own in [
         r#""_meta":{"symposium":{"proxy":false}}"#,
         r#""_meta":{"symposium":{"version":"1.0"}}"#,
@@ -105,19 +105,19 @@ fn the_agents_own_values_reach_the_editor() {
             format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"protocolVersion":1,{own}}}}}"#);
         for examples in &EXAMPLES {
             let mut link = proxy(examples.name);
-            link.says(Side::Agent, INITIALIZE);
-            link.hears(examples.forwarded);
-            let told = link.says(Side::Editor, &answer).remove(0);
-            let told = Message::parse(&Bytes::from(told)).unwrap();
-            let Message::Response { outcome: Outcome::Result(result), .. } = told else {
-                panic!("{told:?}");
+            link.encode(Side::Agent, INITIALIZE);
+            link.receive(examples.forwarded);
+            let line = link.encode(Side::Editor, &answer).remove(0);
+            let answer_line = Message::parse(&Bytes::from(line)).unwrap();
+            let Message::Response { outcome: Outcome::Result(result), .. } = answer_line else {
+                panic!("{answer_line:?}");
             };
-            // It does what published ones do: puts its key in, and the version where there is none.
-            let place = Generation::from_name(examples.name).unwrap().acceptance_path();
-            let accepted = match place {
+            // Like published proxies, it adds its key, and the version if there is none.
+            let path = Generation::from_name(examples.name).unwrap().acceptance_path();
+            let accepted = match path {
                 [] => result,
                 [above @ .., _] => {
-                    let result = result.with_at(place, Some(&Json::TRUE));
+                    let result = result.with_at(path, Some(&Json::TRUE));
                     let version = [above, &["version"]].concat();
                     match result.at(&version) {
                         None if above.last() == Some(&"symposium") => {
@@ -127,46 +127,45 @@ fn the_agents_own_values_reach_the_editor() {
                     }
                 }
             };
-            let (heard, _) = link.hears(&format!(r#"{{"id":"c:1","result":{accepted}}}"#));
-            assert_eq!(heard.unwrap().1, answer.replace(r#""id":7"#, r#""id":"c:1""#));
+            let (decoded, _) = link.receive(&format!(r#"{{"id":"c:1","result":{accepted}}}"#));
+            assert_eq!(decoded.unwrap().1, answer.replace(r#""id":7"#, r#""id":"c:1""#));
         }
     }
 }
 
-/// Checklist 14, 26: what is offered with a greeting goes no further, even if the envelopes are those
-/// of another generation.
+/// Checklist 14, 26: the offer of a greeting is not forwarded, even if the envelopes are of another generation.
 #[test]
-fn an_offer_is_seen_by_nobody_else_however_the_envelopes_are_spelt() {
+fn an_offer_is_not_forwarded_in_any_envelope() {
     for envelope in ["proxy/successor", "_proxy/successor", "_proxy/successor/request"] {
         let mut link = Link::to(Proxy::remembered("x", generation::Greeting::Capability));
-        let greeting = link.says(Side::Agent, INITIALIZE).remove(0);
+        let greeting = link.encode(Side::Agent, INITIALIZE).remove(0);
         let (_, params) = greeting.split_once(r#""params":"#).unwrap();
         let inner = format!(r#"{{"method":"initialize","params":{params}"#);
-        let (heard, _) =
-            link.hears(&format!(r#"{{"id":7,"method":"{envelope}","params":{inner}}}"#));
-        assert_eq!(heard.unwrap().1, INITIALIZE.replace(r#""c:1""#, "7"), "{envelope}");
+        let (decoded, _) =
+            link.receive(&format!(r#"{{"id":7,"method":"{envelope}","params":{inner}}}"#));
+        assert_eq!(decoded.unwrap().1, INITIALIZE.replace(r#""c:1""#, "7"), "{envelope}");
         let accepted = EXAMPLES[2].accepted;
-        let (heard, _) = link.hears(accepted);
-        assert!(accepted.contains("symposium") && !heard.unwrap().1.contains("symposium"));
+        let (decoded, _) = link.receive(accepted);
+        assert!(accepted.contains("symposium") && !decoded.unwrap().1.contains("symposium"));
     }
 }
 
-/// A word that a proxy's generation needs is put into its successor's answer and taken out of its own;
-/// one that the successor has said itself stays.
+/// The MCP capability is added to the successor's answer for a proxy, and removed from the proxy's own answer. If the
+/// successor has set it at the same path, it stays.
 #[test]
-fn only_the_word_that_was_added_is_taken_away_again() {
-    let word = r#""_meta":{"mcp_acp_transport":true}"#;
+fn only_an_added_mcp_capability_is_removed_again() {
+    let member = r#""_meta":{"mcp_acp_transport":true}"#;
     let mut link = proxy("P2");
-    for (id, said, is_kept) in [
+    for (id, members, is_kept) in [
         ("c:1", r#""agentCapabilities":{"mcpCapabilities":{"acp":true}}"#, false),
-        ("c:2", word, true),
+        ("c:2", member, true),
     ] {
-        link.says(Side::Agent, &INITIALIZE.replace("c:1", id));
-        link.hears(EXAMPLES[4].forwarded);
-        let answer = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{{said}}}}}"#);
-        let told = link.says(Side::Editor, &answer).remove(0);
-        assert!(told.contains(word), "{told}");
-        let (heard, _) = link.hears(&told.replace(r#""id":7"#, &format!(r#""id":"{id}""#)));
-        assert_eq!(heard.unwrap().1.contains(word), is_kept, "{id}");
+        link.encode(Side::Agent, &INITIALIZE.replace("c:1", id));
+        link.receive(EXAMPLES[4].forwarded);
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{{members}}}}}"#);
+        let line = link.encode(Side::Editor, &answer).remove(0);
+        assert!(line.contains(member), "{line}");
+        let (decoded, _) = link.receive(&line.replace(r#""id":7"#, &format!(r#""id":"{id}""#)));
+        assert_eq!(decoded.unwrap().1.contains(member), is_kept, "{id}");
     }
 }
