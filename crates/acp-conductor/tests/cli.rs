@@ -349,7 +349,7 @@ fn terminal() -> (File, File) {
     }
 }
 
-/// The full device accepts no output.
+/// `/dev/full` accepts no output, so each command must fail.
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
     let agent = binary("stub_agent").display().to_string();
@@ -409,7 +409,7 @@ fn a_reader_that_closes_early_is_not_an_error() {
     }
 }
 
-/// The files contain what users and agents write.
+/// The log files may contain private text of the user and the agent.
 #[test]
 fn only_the_user_can_read_the_log_files() {
     use std::os::unix::fs::PermissionsExt;

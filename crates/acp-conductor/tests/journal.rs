@@ -14,7 +14,7 @@ use testkit::test_chain::{TestChain, TestChainBuilder, binary, directory, signal
 
 const CONDUCTOR: &str = env!("CARGO_BIN_EXE_conductor");
 
-/// A conductor that records in this directory. The variable works for every test.
+/// A conductor that records in this directory. Any test can be recorded by setting this variable.
 fn recording_setup(directory: &Path) -> TestChainBuilder {
     let setup =
         TestChain::builder(CONDUCTOR).env("CONDUCTOR_JOURNAL", &directory.to_string_lossy());

@@ -18,7 +18,7 @@ const MIB: usize = 1024 * 1024;
 /// The memory that the conductor may use, in MiB.
 const MEMORY_LIMIT: u64 = 64;
 
-/// A release build with `tally` as its agent. The editor's end is a pair of bare pipes, so what the test does
+/// A release build with `counting_agent` as its agent. The editor's end is a pair of bare pipes, so what the test does
 /// not read stays in the chain.
 struct Flow {
     chain: TestChain,

@@ -1,7 +1,7 @@
 //! The walk-throughs and sequence diagrams of the design documents, message by message.
 //!
 //! A script is a list of lines: with `name > line` the participant sends a message, and with `name < line` it
-//! must receive one, in this order. Two differences to the documents are intended. The conductor uses its own ids
+//! must receive one, in this order. Two differences from the documents are intended. The conductor uses its own ids
 //! on every link, so an id in a script stands for "the same request". (In the documents the editor's ids are
 //! passed on, which collide as soon as two participants count from zero.) And the conductor never presents itself
 //! as the client: the editor's `clientInfo` goes to the first component unchanged.

@@ -56,7 +56,7 @@ fn prompt(text: &str) -> String {
     .to_string()
 }
 
-/// The texts of the next prompt that the agent receives. The agent ends the turn.
+/// The agent receives a prompt and ends the turn. Returns the texts of the prompt.
 fn receive_prompt(agent: &mut ScriptedComponent) -> Vec<String> {
     let received = agent.request("session/prompt");
     agent.answer(&received, r#"{"stopReason":"end_turn"}"#);

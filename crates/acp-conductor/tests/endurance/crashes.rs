@@ -210,7 +210,7 @@ fn start_with_scripted_proxy(
     (client, proxy, session)
 }
 
-/// Passes one request on, and returns its answer.
+/// Passes one request on to the successor, and its answer back.
 fn forward(proxy: &mut ScriptedComponent, method: &str) {
     let received = proxy.request(method);
     proxy.forward("on", method, &received["params"].to_string());

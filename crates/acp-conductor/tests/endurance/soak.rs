@@ -14,7 +14,7 @@ use testkit::test_client::TestClient;
 
 use crate::{UNLIMITED_RESTARTS, Usage, agent, component, growth, new_setup, proxy, usage};
 
-/// The most sessions that are open at once.
+/// The maximum number of open sessions.
 const SESSIONS: usize = 8;
 
 /// How much the conductor may grow between the first third and the end, in KiB.

@@ -56,7 +56,7 @@ fn the_next_start_begins_with_the_remembered_greeting() {
     }
 }
 
-/// A component that an unknown greeting crashes is crashed only once.
+/// A component that crashes on an unknown greeting does so only at its first start.
 #[test]
 fn the_next_start_needs_no_restart() {
     let cache = directory("memory-restart");

@@ -101,7 +101,7 @@ pub fn initialize(
     (proxies, agent)
 }
 
-/// The part of the components in the handshake.
+/// The handshake of these proxies and an agent, without the editor.
 pub fn handshake(
     chain: &mut TestChain,
     proxies: &[(&str, &'static Generation, &[&str])],

@@ -53,7 +53,7 @@ fn the_conductor_works_inside_conductors_of_every_published_generation() {
     for name in ["conductor_3_6", "conductor_sacp_11", "conductor_sacp_5", "conductor_sacp_4"] {
         check("rust_editor", &peer(name), &[inner.clone(), peer("rust_agent")], &["A", "B"]);
     }
-    // This conductor has no modes.
+    // `ts_thinkwell` has no modes.
     let components = [quote(&inner), quote(&peer("rust_agent"))];
     check_command(
         "rust_editor",

@@ -25,18 +25,19 @@ pub const GREETING: &str = r#"{"protocolVersion":1,"clientCapabilities":{}}"#;
 /// A chain that is up: P5 proxies, which pass everything on and add servers, and an agent.
 #[derive(Debug)]
 pub struct McpChain {
+    /// The conductor. The test is its editor.
     pub test: TestChain,
     pub proxies: Vec<ScriptedComponent>,
     pub agent: ScriptedComponent,
     /// The result of `initialize` as the editor received it.
-    pub agent_result: String,
+    pub editor_result: String,
     /// The ids of a set-up request that is under way, at each proxy and at the agent.
     open_ids: Vec<String>,
 }
 
 impl McpChain {
     /// Starts a chain of these scripted components and does the handshake. The last one is the agent, and
-    /// `greeted` is its result for `initialize`.
+    /// `agent_result` is its result for `initialize`.
     pub fn start(setup: TestChainBuilder, names: &[&str], agent_result: &str) -> McpChain {
         McpChain::handshake(setup.run_named(names), names, GREETING, agent_result)
     }
@@ -72,13 +73,14 @@ impl McpChain {
             let answer = answer.and_then(|it| it.strip_suffix('}')).expect("the answer");
             proxy.send(&result(id_of(received), answer));
         }
-        let agent_result = chain.editor.line();
-        let agent_result = agent_result.strip_prefix(r#"{"jsonrpc":"2.0","id":"init","result":"#);
-        let agent_result =
-            agent_result.and_then(|it| it.strip_suffix('}')).expect("a result").to_owned();
-        McpChain { test: chain, proxies, agent, agent_result, open_ids: Vec::new() }
+        let editor_result = chain.editor.line();
+        let editor_result = editor_result.strip_prefix(r#"{"jsonrpc":"2.0","id":"init","result":"#);
+        let editor_result =
+            editor_result.and_then(|it| it.strip_suffix('}')).expect("a result").to_owned();
+        McpChain { test: chain, proxies, agent, editor_result, open_ids: Vec::new() }
     }
 
+    /// The first proxy.
     pub fn provider(&mut self) -> &mut ScriptedComponent {
         &mut self.proxies[0]
     }
@@ -127,6 +129,7 @@ impl McpChain {
         received["params"].clone()
     }
 
+    /// The agent refuses the set-up request.
     pub fn send_refusal(&mut self, error: &str) {
         let id = self.open_ids.pop().expect("an open request");
         self.agent.send(&testkit::rpc::error(&id, error));

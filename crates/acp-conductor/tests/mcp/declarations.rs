@@ -159,10 +159,10 @@ fn proxies_and_the_editor_see_an_agent_that_supports_acp() {
     ] {
         for names in [&["agent"][..], &["tools", "agent"]] {
             let chain = McpChain::start(new_setup(), names, declared);
-            assert_eq!(chain.agent_result, seen, "{names:?}");
+            assert_eq!(chain.editor_result, seen, "{names:?}");
         }
         let off = new_setup().option(&["--mcp-bridge", "off"]);
-        assert_eq!(McpChain::start(off, &["tools", "agent"], declared).agent_result, declared);
+        assert_eq!(McpChain::start(off, &["tools", "agent"], declared).editor_result, declared);
     }
 }
 
@@ -280,7 +280,7 @@ fn v2_declarations_and_capabilities_are_rewritten_in_their_own_form() {
             .replace(&format!(r#"{{"{kind}":{{}}}}"#), &format!(r#"{{"{kind}":{{}},"acp":{{}}}}"#));
         let names = ["tools", "agent"];
         let mut chain = McpChain::handshake(new_setup().run_named(&names), &names, V2, &declared);
-        assert_eq!(chain.agent_result, seen);
+        assert_eq!(chain.editor_result, seen);
         let other = r#"{"type":"stdio","name":"o","command":"/x","args":[ ],"env":[]}"#;
         let params =
             format!(r#"{{"cwd":"/","mcpServers":[{other},{}],"n":1.10}}"#, m7("tools", "U"));

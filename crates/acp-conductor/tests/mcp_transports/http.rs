@@ -175,7 +175,7 @@ async fn local_hosts_and_origins_are_accepted() {
         "Accept: */*\r\n".to_owned(),
         "Accept: application/*;q=0.5\r\n".to_owned(),
     ] {
-        // The request is accepted, but refused for lack of a session.
+        // The headers are accepted. The request is refused only for lack of a session.
         let response = client.send("POST", &headers, r#"{"method":"n"}"#).await;
         assert_eq!(response.status, 400, "{headers}");
     }

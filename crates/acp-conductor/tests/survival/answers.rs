@@ -128,7 +128,7 @@ fn a_proxy_that_drops_the_barrier_does_not_block_the_answer() {
     assert_eq!(answer["id"].as_str().map(|it| &it[..4]), Some("own "), "{answer}");
 }
 
-/// A proxy that adds to a request and passes it on has passed it on.
+/// A request that the proxy extends counts as passed on, so its answer is delivered.
 #[test]
 fn an_extended_request_counts_as_forwarded() {
     let added = r#"{"type":"text","text":"context"}"#;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testkit::rpc::{id_of, proxy_greeting, request, result, wrapped_request};
 use testkit::test_chain::{ScriptedComponent, TestChain, TestChainBuilder, parse, wait_until};
 
-/// Contains unknown members, and numbers that a parser would change.
+/// The params of `initialize`, with unknown members and numbers that a parser would change.
 pub const GREETING: &str = r#"{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true}},"_meta":{"n":[1.10,12345678901234567890123]}}"#;
 
 /// Results of `initialize` from agents that support MCP over ACP, so that the conductor needs no bridge:
@@ -46,15 +46,17 @@ impl SessionRequest {
 /// A chain that is up.
 #[derive(Debug)]
 pub struct ScriptedChain {
+    /// The conductor. The test is its editor.
     pub test: TestChain,
     pub proxies: Vec<ScriptedComponent>,
     pub agent: ScriptedComponent,
+    /// The result of `initialize` that the agent gives, also after a restart.
     pub agent_result: String,
 }
 
 impl ScriptedChain {
     /// Starts a chain of these scripted components and does the handshake. The last one is the agent, and
-    /// `greeted` is its result for `initialize`.
+    /// `agent_result` is its result for `initialize`.
     pub fn start(setup: TestChainBuilder, names: &[&str], agent_result: &str) -> ScriptedChain {
         ScriptedChain::handshake(setup.run_named(names), names, agent_result)
     }
@@ -64,6 +66,7 @@ impl ScriptedChain {
         ScriptedChain::start(crate::new_setup(), &["proxy", "agent"], agent_result)
     }
 
+    /// Does the handshake of a chain of these scripted components.
     pub fn handshake(mut chain: TestChain, names: &[&str], agent_result: &str) -> ScriptedChain {
         chain.editor.send(&request("\"init\"", "initialize", GREETING));
         let (agent, names) = names.split_last().expect("an agent");
@@ -106,6 +109,7 @@ impl ScriptedChain {
         assert_eq!(self.test.editor.line(), result("\"set-up\"", answer));
     }
 
+    /// Sets up a new session.
     pub fn new_session(&mut self, name: &str) -> SessionRequest {
         let session_request = SessionRequest::new(name);
         self.set_up_session(&session_request);
@@ -118,6 +122,7 @@ impl ScriptedChain {
         self.await_restart(at);
     }
 
+    /// Waits until the replacement of a proxy (by its index) has started.
     pub fn await_restart(&mut self, at: usize) {
         let name = self.proxies[at].name.clone();
         self.proxies[at] = self.test.wait_for_component(&name);
@@ -144,6 +149,7 @@ impl ScriptedChain {
         self.await_agent_restart();
     }
 
+    /// Waits for the replacement of the agent and initializes it.
     pub fn await_agent_restart(&mut self) {
         let name = self.agent.name.clone();
         self.agent = self.test.wait_for_component(&name);
@@ -161,6 +167,7 @@ impl ScriptedChain {
         received
     }
 
+    /// The editor sends a prompt and each proxy passes it on. Returns the prompt as the agent receives it.
     pub fn prompt(&mut self, id: &str, session: &str) -> Value {
         self.request(id, "session/prompt", &prompt(session))
     }
