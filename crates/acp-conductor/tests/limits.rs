@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ChildStdin;
 
 use serde_json::json;
-use testkit::flow::{Numbered, Tally};
+use testkit::numbered_lines::{NumberedLines, SequenceCheck};
 use testkit::rpc::{id_of, notification, request, result, wrapped_notification};
 use testkit::stub::{Lines, lines};
 use testkit::test_chain::{
@@ -24,7 +24,7 @@ struct Flow {
     chain: TestChain,
     input: Option<ChildStdin>,
     output: Option<Lines>,
-    tally: Tally,
+    check: SequenceCheck,
 }
 
 impl Flow {
@@ -34,7 +34,7 @@ impl Flow {
         let mut chain = TestChain::builder(release_binary("conductor")).run("agent", &components);
         let input = Some(chain.editor.take_stdin());
         let output = Some(Lines::new(chain.editor.take_stdout()));
-        let mut flow = Flow { chain, input, output, tally: Tally::default() };
+        let mut flow = Flow { chain, input, output, check: SequenceCheck::default() };
         flow.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
         let agent_result =
             r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
@@ -58,17 +58,17 @@ impl Flow {
     /// Reads until a line that is not numbered, which is an answer.
     fn answer(&mut self) -> String {
         let mut output = self.output.take().expect("nobody else reads");
-        let mut tally = std::mem::take(&mut self.tally);
+        let mut check = std::mem::take(&mut self.check);
         let answer;
-        (self.output, self.tally, answer) = with_timeout("the editor reads", move || {
+        (self.output, self.check, answer) = with_timeout("the editor reads", move || {
             loop {
                 let batch = output.batch().expect("a pipe").expect("the conductor runs");
                 let (numbered, others): (Vec<_>, Vec<_>) =
-                    lines(batch).partition(|line| Numbered::is(line));
-                numbered.into_iter().for_each(|line| tally.take(line));
+                    lines(batch).partition(|line| NumberedLines::is(line));
+                numbered.into_iter().for_each(|line| check.line(line));
                 if let Some(line) = others.first() {
                     let answer = String::from_utf8_lossy(line).into_owned();
-                    return (Some(output), tally, answer);
+                    return (Some(output), check, answer);
                 }
             }
         });
@@ -87,7 +87,7 @@ impl Flow {
     /// Checks that all lines of the agent's flood have arrived.
     fn check_flood(&mut self, count: u64) {
         assert_eq!(self.answer(), result("1", "null"));
-        assert_eq!((self.tally.count, self.tally.wrong.take()), (count, None));
+        assert_eq!((self.check.count, self.check.wrong.take()), (count, None));
     }
 
     /// Checks that the agent has received all lines.
@@ -109,7 +109,7 @@ fn check_memory_of(pid: u32, mebibytes: u64) {
 
 /// Numbered lines, in one buffer.
 fn numbered(count: u64, size: usize) -> Vec<u8> {
-    let mut numbered = Numbered::new(size);
+    let mut numbered = NumberedLines::new(size);
     (0..count).flat_map(|n| numbered.line(n).to_vec()).collect()
 }
 
@@ -161,7 +161,7 @@ fn check_stopped_agent(proxies: &[String], count: u64, size: usize) {
     signal(agent, libc::SIGSTOP);
     let mut input = flow.input.take().expect("nobody else writes");
     let writer = std::thread::spawn(move || {
-        let mut numbered = Numbered::new(size);
+        let mut numbered = NumberedLines::new(size);
         for n in 0..count {
             input.write_all(numbered.line(n)).expect("the conductor reads");
         }
@@ -252,11 +252,11 @@ fn a_proxy_that_writes_without_reading_does_not_deadlock() {
         assert_eq!(chain.editor.line(), notification("up", &format!("[{n}]")));
     }
     proxy.execute(json!({"read": true}));
-    let (mut from_editor, mut from_agent) = (Tally::default(), 0);
+    let (mut from_editor, mut from_agent) = (SequenceCheck::default(), 0);
     while from_editor.count + from_agent < 2 * COUNT {
         let line = proxy.line();
-        if Numbered::is(line.as_bytes()) {
-            from_editor.take(line.as_bytes());
+        if NumberedLines::is(line.as_bytes()) {
+            from_editor.line(line.as_bytes());
         } else {
             assert!(line.contains(&format!(r#""params":["{from_agent}""#)), "{line}");
             from_agent += 1;

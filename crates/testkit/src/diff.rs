@@ -1,6 +1,6 @@
-//! What was expected against what happened, line by line.
+//! Compares expected with actual lines.
 
-/// Does `text` read as `pattern`, in which `…` stands for anything?
+/// Whether `text` matches `pattern`, in which `…` stands for any text.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('…');
     let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
@@ -17,7 +17,8 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     rest.is_empty()
 }
 
-/// `None` if both lists agree; else both in one, the lines of only one of them marked.
+/// `None` if both lists match. Otherwise a diff: lines that are only expected are marked `-`, lines that are only actual
+/// are marked `+`.
 pub fn diff<A: AsRef<str>, B>(
     expected: &[A],
     actual: &[B],
@@ -27,7 +28,7 @@ pub fn diff<A: AsRef<str>, B>(
     if expected.len() == actual.len() && expected.iter().zip(actual).all(|(a, b)| same(a, b)) {
         return None;
     }
-    // How many lines agree at most, from each pair of positions on.
+    // The length of the longest common subsequence from each pair of positions on.
     let (rows, columns) = (expected.len(), actual.len());
     let mut agree = vec![vec![0usize; columns + 1]; rows + 1];
     for row in (0..rows).rev() {
@@ -63,13 +64,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dots_stand_for_anything() {
+    fn dots_match_any_text() {
         assert!(matches("a…c", "abc") && matches("a…", "a") && matches("…b…", "abc"));
         assert!(!matches("a…c", "ab") && !matches("a", "ab") && !matches("…x…", "abc"));
     }
 
     #[test]
-    fn only_what_differs_is_marked() {
+    fn only_different_lines_are_marked() {
         let diff = diff(&["a", "b", "c"], &["a", "x", "c"], |a, b| a == b, |it| (*it).to_owned());
         assert_eq!(diff.as_deref(), Some("  a\n- b\n+ x\n  c\n"));
     }

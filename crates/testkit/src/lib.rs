@@ -4,12 +4,12 @@
 //!   checks a conversation against a text, and [`sim`] runs random schedules and checks invariants. [`topology`],
 //!   [`notation`] and [`diff`] are their notation.
 //! - With processes: `test_chain` runs the real program with components that a test scripts line by line, and
-//!   `test_client` is an editor for components that need no script. [`flow`] and [`rpc`] build the lines.
+//!   `test_client` is an editor for components that need no script. [`numbered_lines`] and [`rpc`] build the lines.
 //! - [`stub`] has the parts of the benchmark's components, [`peers`] finds the programs on other SDKs.
 
 pub mod diff;
-pub mod flow;
 pub mod notation;
+pub mod numbered_lines;
 pub mod peer;
 pub mod peers;
 pub mod rpc;

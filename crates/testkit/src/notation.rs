@@ -1,25 +1,24 @@
-//! The short way to write a line of the wire in a script, and back.
+//! The notation for lines in scripts: writes a line from its short form, and back.
 //!
 //! ```text
-//! session/prompt 5 {"a":1}    a request; ids are written as in JSON, or bare if they are words
+//! session/prompt 5 {"a":1}    a request; an id is JSON, or a word without quotes
 //! session/update {"a":1}      a notification
 //! ~session/update {"a":1}     the same in an envelope (P5)
-//! result 5 {"a":1}            an answer
-//! error 5 {"code":1}          another
-//! {"jsonrpc":"2.0", …}        any other JSON, as it is
-//! raw nonsense                anything else, as it is
+//! result 5 {"a":1}            a response with a result
+//! error 5 {"code":1}          a response with an error
+//! {"jsonrpc":"2.0", …}        any other JSON, unchanged
+//! raw text                    any other text, unchanged
 //! ```
 //!
-//! `#1` is the first id that the conductor made (on the wire: `"c:1"`), inside payloads too, where it
-//! is a string.
+//! `#1` is the first id that the conductor has made (on the wire: `"c:1"`), also as a string inside a payload.
 
 use acp_wire::{Id, Json, Message, Outcome};
 use bytes::Bytes;
 
-/// The line that `text` stands for. `base`: how many ids the conductor had made before `#1`.
+/// The line of a short form. `base` is the number of ids that the conductor had made before `#1`.
 ///
 /// # Panics
-/// If it is not the notation.
+/// If the text is not in the notation.
 pub fn line(text: &str, base: u64) -> Bytes {
     let text = text.trim();
     if let Some(raw) = text.strip_prefix("raw ") {
@@ -33,7 +32,7 @@ pub fn line(text: &str, base: u64) -> Bytes {
         None | Some('{' | '[') => (None, rest),
         Some(_) => {
             let (id, payload) = word(rest);
-            (Some(spelt(id)), payload)
+            (Some(to_json_id(id)), payload)
         }
     };
     let mut out = r#"{"jsonrpc":"2.0""#.to_owned();
@@ -62,11 +61,11 @@ pub fn line(text: &str, base: u64) -> Bytes {
     unnumber(&out, base).into()
 }
 
-/// The notation for a line; the line itself where there is none.
+/// The short form of a line. If it has none, the line itself.
 pub fn text(line: &Bytes, base: u64) -> String {
     let short = Message::parse(line).ok().map(|message| match message {
-        Message::Request { id, call } => called(&call, &format!(" {}", bare(&id))),
-        Message::Notification(call) => called(&call, ""),
+        Message::Request { id, call } => call_text(&call, &format!(" {}", bare(&id))),
+        Message::Notification(call) => call_text(&call, ""),
         Message::Response { id, outcome, .. } => match outcome {
             Outcome::Result(json) => format!("result {} {json}", bare(&id)),
             Outcome::Error(json) => format!("error {} {json}", bare(&id)),
@@ -76,7 +75,7 @@ pub fn text(line: &Bytes, base: u64) -> String {
     number(&faithful.unwrap_or_else(|| String::from_utf8_lossy(line).into_owned()), base)
 }
 
-fn called(call: &acp_wire::Call, id: &str) -> String {
+fn call_text(call: &acp_wire::Call, id: &str) -> String {
     let payload = |json: Option<Json>| json.map_or_else(String::new, |json| format!(" {json}"));
     let inner = call.params.as_ref().filter(|_| call.is("proxy/successor"));
     if let Some((params, method)) =
@@ -92,29 +91,30 @@ fn word(text: &str) -> (&str, &str) {
     (word, rest.trim_start())
 }
 
-/// An id of the notation as JSON.
-fn spelt(id: &str) -> String {
+/// The JSON of an id in the notation.
+fn to_json_id(id: &str) -> String {
     match Json::parse(id.to_owned()) {
         Ok(_) => id.to_owned(),
         Err(_) => format!("{id:?}"),
     }
 }
 
-/// An id without quotes, where that leaves no doubt.
+/// An id without quotes, unless that is ambiguous.
 fn bare(id: &Id) -> String {
     match id.text() {
-        Some(text) if spelt(&text) == id.json().as_str() && !text.contains(' ') => {
+        Some(text) if to_json_id(&text) == id.json().as_str() && !text.contains(' ') => {
             text.into_owned()
         }
         _ => id.to_string(),
     }
 }
 
-/// `#1` → `c:1`, wherever it stands as a string.
+/// Replaces each string `#1` by `c:1`.
 fn unnumber(text: &str, base: u64) -> String {
     replace(text, "\"#", |number| format!("\"c:{}", number + base))
 }
 
+/// Replaces each `c:1` by `#1`.
 fn number(text: &str, base: u64) -> String {
     let shown = |number: u64| number.checked_sub(base).filter(|it| *it > 0);
     let quoted = |number| match shown(number) {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_shortened_and_spelt_out() {
+    fn short_forms_and_lines_are_translated_both_ways() {
         both_ways(
             "a/b 5 {\"x\": 1.0}",
             r#"{"jsonrpc":"2.0","id":5,"method":"a/b","params":{"x": 1.0}}"#,

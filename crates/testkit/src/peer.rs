@@ -1,8 +1,8 @@
-//! The peer at the other end of a link: what it reads and writes, in any generation.
+//! A simulated peer at the other end of a link, in any generation.
 //!
-//! An SCP proxy (P0) has two links, and its handshake differs: it answers `initialize`, is told its successor with
-//! `_scp/proxy`, starts a relay as its successor, and initializes it. A [`Peer`] does that by itself. To its user, a
-//! proxy of each generation gets `initialize`, sends its own to its successor, and then answers.
+//! An SCP proxy (P0) has two links and another handshake: it answers `initialize`, learns its successor from
+//! `_scp/proxy`, starts a relay as its successor, and initializes the relay. A [`Peer`] does this by itself. For the test,
+//! a proxy of each generation receives `initialize`, sends `initialize` to its successor, and then answers.
 
 use acp_wire::dialect::{Generation, Outer, Plain, Proxy};
 use acp_wire::{Call, Dialect, Id, Json, Message, Outcome, Rejection, Side, acp};
@@ -16,60 +16,64 @@ pub struct Peer {
     scp: Option<Scp>,
 }
 
-/// What an SCP proxy remembers.
+/// The state of an SCP proxy.
 #[derive(Debug, Default)]
 struct Scp {
-    /// The `initialize` that it has answered, until it is told its successor.
+    /// The `initialize` that it has answered, until it learns its successor.
     greeting: Option<Call>,
-    /// The requests that came on the second link and are to be answered there.
+    /// The requests that have arrived on the second link and must be answered there.
     relayed: Vec<Id>,
     /// The `initialize` that it has sent to its successor.
     initialize: Option<Id>,
 }
 
-/// What comes of a line that a peer has read.
+/// The meaning of a line that a peer has read.
 #[derive(Debug)]
 pub enum Read {
-    /// The peer has got a message that travels toward this side.
+    /// The peer has received a message that travels toward this side.
     Message(Side, Message),
     /// The peer answers by itself, on its first link.
     Reply(Bytes),
-    /// An SCP proxy has started its relay, which connects. Then the peer has got this message.
+    /// An SCP proxy has started its relay, which connects. After that, the peer has received this message.
     Join(Side, Message),
+    /// The line has no meaning for the test.
     Nothing,
 }
 
+/// The line that the conductor sends to a component that does not answer its greeting.
 const POKE: &[u8] =
     br#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"none"}}"#;
 
-/// The request that tells an SCP proxy its successor.
+/// The request from which an SCP proxy learns its successor.
 const SCP_PROXY: &str = "_scp/proxy";
 
 impl Peer {
+    /// An editor.
     pub fn editor() -> Peer {
         Peer { dialect: Plain::agent().into(), scp: None }
     }
 
+    /// An agent.
     pub fn agent() -> Peer {
         Peer { dialect: Plain::editor().into(), scp: None }
     }
 
-    /// A conductor whose proxy we are.
+    /// A conductor for which the tested conductor is a proxy.
     pub fn conductor() -> Peer {
         Peer { dialect: Proxy::pinned("us", Generation::CURRENT).into(), scp: None }
     }
 
+    /// A proxy of this generation.
     pub fn proxy(generation: Generation) -> Peer {
         let scp = (generation == Generation::P0).then(Scp::default);
         Peer { dialect: Outer::pinned(generation).into(), scp }
     }
 
-    /// A line has come.
+    /// Reads a line.
     ///
     /// # Errors
     /// If the peer cannot read it.
     pub fn read(&mut self, port: Port, line: &Bytes) -> Result<Read, Rejection> {
-        // A component that does not react to its greeting is sent a line that means nothing.
         if **line == *POKE {
             return Ok(Read::Nothing);
         }
@@ -80,7 +84,7 @@ impl Peer {
         Ok(read.map_or(Read::Nothing, |(toward, message)| Read::Message(toward, message)))
     }
 
-    /// The lines that a message becomes.
+    /// The lines of a message.
     pub fn write(&mut self, toward: Side, message: &Message) -> Vec<(Port, Bytes)> {
         if let Some(scp) = &mut self.scp {
             return vec![(scp.port(toward, message), message.to_line().into())];
@@ -125,7 +129,7 @@ impl Scp {
         }
     }
 
-    /// The link on which a message goes.
+    /// The link on which a message is sent.
     fn port(&mut self, toward: Side, message: &Message) -> Port {
         match message {
             Message::Response { id, .. } => {
@@ -147,7 +151,7 @@ impl Scp {
     }
 }
 
-/// The answer to `initialize` without what tells an SCP proxy that its successor is the last of its chain.
+/// The answer to `initialize` without the member that marks the successor as the last component of an SCP chain.
 fn without_scp(result: &Json) -> Json {
     let result = result.with_at(&["_meta", "symposium"], None);
     match result.member("_meta") {

@@ -1,6 +1,7 @@
-//! Where the interop peers are: editors, agents and proxies on the official SDKs, built by
-//! `cargo xtask peers` into a cache outside the project, because they are slow to build and seldom
-//! change. See `peers/README.md` for what each of them does.
+//! Finds the interop peers: editors, agents and proxies on other SDKs.
+//!
+//! `cargo xtask peers` builds them into a cache outside the project, because they are slow to build and seldom change.
+//! `peers/README.md` describes each of them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,10 +13,10 @@ use std::path::PathBuf;
 pub struct Peers(BTreeMap<String, String>);
 
 impl Peers {
-    /// Reads what `cargo xtask peers` wrote.
+    /// Reads the list that `cargo xtask peers` has written.
     ///
     /// # Panics
-    /// When it has not run: a test that skips itself would be green without having looked.
+    /// If there is none. A test that skipped itself instead would pass without having tested anything.
     pub fn load() -> Self {
         let path = index();
         let text = fs::read(&path).unwrap_or_else(|error| {
@@ -24,6 +25,7 @@ impl Peers {
         Self(serde_json::from_slice(&text).expect("peers.json maps names to command lines"))
     }
 
+    /// The command line of the peer of this name.
     pub fn command(&self, name: &str) -> &str {
         self.0
             .get(name)
@@ -31,12 +33,12 @@ impl Peers {
     }
 }
 
-/// The file that says where each peer is.
+/// The file with the command lines of all peers.
 pub fn index() -> PathBuf {
     cache().join("peers.json")
 }
 
-/// The directory for what is too slow to build in every working copy.
+/// The cache directory: it has what is too slow to build in every working copy.
 pub fn cache() -> PathBuf {
     let set = |name| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     set("CONDUCTOR_CACHE")
@@ -45,7 +47,7 @@ pub fn cache() -> PathBuf {
         .expect("one of CONDUCTOR_CACHE, XDG_CACHE_HOME and HOME is set")
 }
 
-/// Writes an argument so that a shell, or a conductor reading a component, sees one word.
+/// Quotes an argument, so that a shell or the conductor parses it as one word.
 pub fn quote(word: &str) -> String {
     let plain = |it: char| it.is_ascii_alphanumeric() || "_-+=./:,@%".contains(it);
     if !word.is_empty() && word.chars().all(plain) {

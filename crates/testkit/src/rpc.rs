@@ -1,14 +1,13 @@
-//! Messages as the conductor spells them, so that a test can compare whole lines. All parts are
-//! JSON text, taken as it is; empty `params` are left out.
+//! JSON-RPC lines as the conductor writes them, so that a test can compare whole lines. All arguments are JSON text and are
+//! written unchanged. Empty `params` are left out.
 
 /// `{"jsonrpc":"2.0","id":…,"method":…,"params":…}`
 pub fn request(id: &str, method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},{}}}"#, call(method, params))
 }
 
-/// The greeting that a current proxy gets where its editor sends these params, with `_meta` as their last
-/// member if they have one: the conductor offers MCP over ACP, as the RFD "Proxy Chains" has it.
-/// (Checklist 1: all else is the editor's.)
+/// The `proxy/initialize` that a P5 proxy receives when the editor sends these params. The conductor adds the offer of MCP
+/// over ACP to `_meta`, which must be the last member. (Checklist 1: it changes nothing else.)
 pub fn proxy_greeting(id: &str, params: &str) -> String {
     let offer = r#""mcp_acp_transport":true"#;
     let offered = match params.contains(r#""_meta":{"#) {
@@ -26,20 +25,22 @@ pub fn notification(method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0",{}}}"#, call(method, params))
 }
 
-/// A request to or from the agent's side of a proxy.
+/// A request in an envelope, to or from the agent's side of a proxy.
 pub fn wrapped_request(id: &str, method: &str, params: &str) -> String {
     request(id, "proxy/successor", &format!("{{{}}}", call(method, params)))
 }
 
-/// A notification to or from the agent's side of a proxy.
+/// A notification in an envelope, to or from the agent's side of a proxy.
 pub fn wrapped_notification(method: &str, params: &str) -> String {
     notification("proxy/successor", &format!("{{{}}}", call(method, params)))
 }
 
+/// A response with a result.
 pub fn result(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
+/// A response with an error.
 pub fn error(id: &str, error: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
@@ -49,10 +50,10 @@ pub fn cancel(id: &str) -> String {
     notification("$/cancel_request", &format!(r#"{{"requestId":{id}}}"#))
 }
 
-/// The id of a line of the conductor's, as it is spelt there.
+/// The id in a line of the conductor, as JSON text.
 ///
 /// # Panics
-/// If the line has none.
+/// If the line has no id.
 pub fn id_of(line: &str) -> &str {
     line.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)
         .and_then(|rest| Some(&rest[..rest.find(",\"")?]))

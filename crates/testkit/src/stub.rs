@@ -1,8 +1,8 @@
-//! JSON-RPC lines for the benchmark's stub components, handled as cheaply as bytes can be.
+//! Minimal JSON-RPC for the benchmark's stub components.
 //!
-//! The benchmark measures a conductor, so everything around it must cost next to nothing: a line is
-//! split at its top level only, values stay byte ranges of the input, and all that one read brought is
-//! answered with one write. This is good enough for well-formed lines and for nothing else.
+//! The benchmark measures a conductor, so the programs around it must cost as little as possible. A line is split only at
+//! its top level, values are byte ranges of the input, and one write answers all lines of one read. This works for
+//! well-formed lines only.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,10 +11,10 @@ use std::os::fd::{AsFd, OwnedFd};
 #[cfg(windows)]
 use std::os::windows::io::{AsHandle, OwnedHandle as OwnedFd};
 
-/// What a pipe holds on Linux: a larger read would never be filled.
+/// The capacity of a pipe on Linux. A larger read would never be filled.
 const CHUNK: usize = 64 * 1024;
 
-/// A pipe read as batches of whole lines.
+/// Reads a pipe in batches of whole lines.
 #[derive(Debug)]
 pub struct Lines {
     input: File,
@@ -24,11 +24,12 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// Reads from this pipe.
     pub fn new(input: impl Into<OwnedFd>) -> Self {
         Self { input: File::from(input.into()), buffer: vec![0; 2 * CHUNK], filled: 0, taken: 0 }
     }
 
-    /// Waits until there is a whole line and gives all whole lines that are there; `None` at the end.
+    /// Waits for a whole line and returns all whole lines that have arrived. `None` at the end of the stream.
     pub fn batch(&mut self) -> io::Result<Option<&[u8]>> {
         self.buffer.copy_within(self.taken..self.filled, 0);
         self.filled -= self.taken;
@@ -52,8 +53,8 @@ impl Lines {
     }
 }
 
-/// A pipe that is written once for all that was put, except that what is large goes out from where it
-/// is: copying megabytes first would be most of a stub's work.
+/// Collects output and writes it with one call. Large data is written directly, because copying megabytes would be most of a
+/// stub's work.
 #[derive(Debug)]
 pub struct Output {
     pipe: File,
@@ -61,10 +62,12 @@ pub struct Output {
 }
 
 impl Output {
+    /// Writes to this pipe.
     pub fn new(pipe: impl Into<OwnedFd>) -> Self {
         Self { pipe: File::from(pipe.into()), pending: Vec::with_capacity(2 * CHUNK) }
     }
 
+    /// Adds bytes.
     pub fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() < CHUNK {
             self.pending.extend_from_slice(bytes);
@@ -74,6 +77,7 @@ impl Output {
         self.pipe.write_all(bytes)
     }
 
+    /// Writes the collected bytes.
     pub fn flush(&mut self) -> io::Result<()> {
         self.pipe.write_all(&self.pending)?;
         self.pending.clear();
@@ -91,18 +95,23 @@ pub fn lines(batch: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The members of one line that matter, as they are spelt on the wire (strings with their quotes).
+/// The members of a JSON-RPC message, as text of the line (strings with their quotes).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
+    /// `id`
     pub id: Option<&'a [u8]>,
+    /// `method`
     pub method: Option<&'a [u8]>,
+    /// `params`
     pub params: Option<&'a [u8]>,
+    /// `result`
     pub result: Option<&'a [u8]>,
+    /// `error`
     pub error: Option<&'a [u8]>,
 }
 
 impl<'a> Frame<'a> {
-    /// Splits a line, whatever the order of its members; `None` if it is not an object.
+    /// Splits a line. The members may have any order. `None` if the line is not an object.
     pub fn split(line: &'a [u8]) -> Option<Self> {
         let mut frame = Self::default();
         let mut at = blank(line, 0);
@@ -146,7 +155,7 @@ pub fn text_after<'a>(json: &'a [u8], key: &str) -> Option<&'a [u8]> {
     Some(&rest[..memchr::memchr(b'"', rest)?])
 }
 
-/// The value of the first member `key` (given as `"key":`) anywhere in `json`, as it is spelt.
+/// The text of the value of the first member `key` (given as `"key":`) anywhere in `json`.
 pub fn value_after<'a>(json: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let start = memchr::memmem::find(json, key.as_bytes())? + key.len();
     Some(&json[start..value_end(json, start)?])
@@ -158,7 +167,7 @@ pub fn number(digits: &[u8]) -> u64 {
     digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'))
 }
 
-/// What the benchmark's MCP server answers to a request with this method (with its quotes).
+/// The result of the benchmark's MCP server for a method (given with its quotes).
 pub fn tool_result(method: &[u8]) -> Option<&'static [u8]> {
     Some(match method {
         b"\"initialize\"" => {
@@ -174,7 +183,7 @@ pub fn tool_result(method: &[u8]) -> Option<&'static [u8]> {
     })
 }
 
-/// Copies bytes as they come until there are no more.
+/// Copies bytes until the end of the input.
 pub fn copy(input: impl Into<OwnedFd>, output: impl Into<OwnedFd>) -> io::Result<()> {
     let (mut input, mut output) = (File::from(input.into()), File::from(output.into()));
     let mut buffer = vec![0; CHUNK];
@@ -254,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_come_out_whatever_their_order() {
+    fn members_are_found_in_any_order() {
         let line = br#"{"params":{"a":[1,{"b":"}\""}],"c":null},"method":"x/y", "id": 12 ,"jsonrpc":"2.0"}"#;
         let frame = Frame::split(line).unwrap();
         assert_eq!(frame.id, Some(&b"12"[..]));
@@ -277,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_is_refused() {
+    fn only_objects_are_split() {
         assert_eq!(Frame::split(b"[1]"), None);
         assert_eq!(Frame::split(b"{\"id\":1"), None);
     }

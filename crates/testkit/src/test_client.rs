@@ -1,5 +1,5 @@
-//! An editor that drives a chain whose components play by themselves, and whose processes can be killed:
-//! it knows which answers are due, and that each comes once.
+//! An ACP client for chains whose components need no script, such as `bin/resumable_agent`, and whose processes a test can
+//! kill. It checks that each request is answered exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -10,28 +10,30 @@ use serde_json::{Value, json};
 
 use crate::test_chain::{TestChain, TestChainBuilder, directory, parse, signal, wait_until};
 
+/// The editor of a [`TestChain`].
 #[derive(Debug)]
 pub struct TestClient {
+    /// The chain.
     pub chain: TestChain,
-    /// Where the conductor's status is asked for.
+    /// The `XDG_RUNTIME_DIR` of the conductor, which has its status socket.
     runtime: PathBuf,
     last_id: u64,
     open: BTreeSet<u64>,
     answers: BTreeMap<u64, Value>,
-    /// What else the editor was told and has not been looked at.
+    /// Notifications and requests that the editor has received and the test has not read yet.
     pub received: Vec<Value>,
 }
 
 impl TestClient {
-    /// Runs `conductor agent` with these COMPONENT arguments, and greets it. The name is of the test.
+    /// Runs `conductor agent` with these COMPONENT arguments and initializes it. The name is that of the test.
     pub fn start(setup: TestChainBuilder, name: &str, components: &[String]) -> TestClient {
-        let mut drive = TestClient::start_without_initialize(setup, name, components);
-        let answer = drive.initialize();
+        let mut client = TestClient::start_without_initialize(setup, name, components);
+        let answer = client.initialize();
         assert!(answer["result"].is_object(), "{answer}");
-        drive
+        client
     }
 
-    /// The same without a greeting.
+    /// Runs `conductor agent` with these COMPONENT arguments.
     pub fn start_without_initialize(
         setup: TestChainBuilder,
         name: &str,
@@ -44,13 +46,14 @@ impl TestClient {
         TestClient { chain, runtime, last_id: 0, open, answers, received: Vec::new() }
     }
 
+    /// Sends `initialize` and returns the answer.
     pub fn initialize(&mut self) -> Value {
         let params = json!({ "protocolVersion": 1, "clientCapabilities": {} });
         let id = self.send_request("initialize", params);
         self.wait_for_answer(id)
     }
 
-    /// Asks something; gives the id that the answer will have.
+    /// Sends a request and returns its id.
     pub fn send_request(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
@@ -60,18 +63,19 @@ impl TestClient {
         id
     }
 
+    /// Sends a notification.
     pub fn notify(&mut self, method: &str, params: Value) {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         self.chain.editor.send(&message.to_string());
     }
 
-    /// Takes one line. False at the end.
+    /// Reads one message. False at the end of the stream.
     pub fn read_message(&mut self) -> bool {
         let Some(line) = self.chain.editor.next_line() else { return false };
         let message = parse(&line);
         match message["id"].as_u64() {
             Some(id) if message.get("method").is_none() => {
-                assert!(self.open.remove(&id), "nobody has asked for this: {message}");
+                assert!(self.open.remove(&id), "an answer to no open request: {message}");
                 self.answers.insert(id, message);
             }
             _ => self.received.push(message),
@@ -79,7 +83,7 @@ impl TestClient {
         true
     }
 
-    /// Waits for an answer.
+    /// Waits for the answer to a request.
     pub fn wait_for_answer(&mut self, id: u64) -> Value {
         loop {
             if let Some(answer) = self.answers.remove(&id) {
@@ -89,20 +93,25 @@ impl TestClient {
         }
     }
 
-    /// Waits until something is said in a session.
+    /// Waits for a chunk with this text in a session.
     pub fn wait_for_text(&mut self, session: &str, text: &str) {
         let is_it = |it: &Value| it["params"]["sessionId"] == session && text_of(it) == Some(text);
         while !self.received.iter().any(is_it) {
-            assert!(self.read_message(), "{text:?} is not said: {}", self.chain.conductor.stderr());
+            assert!(
+                self.read_message(),
+                "the text {text:?} does not arrive: {}",
+                self.chain.conductor.stderr()
+            );
         }
         self.received.retain(|it| !is_it(it));
     }
 
-    /// How many answers are due.
+    /// The number of open requests.
     pub fn open_requests(&self) -> usize {
         self.open.len()
     }
 
+    /// Opens a session and returns its id.
     pub fn new_session(&mut self) -> String {
         let id = self.send_request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
         let answer = self.wait_for_answer(id);
@@ -110,19 +119,20 @@ impl TestClient {
         session.unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
+    /// Sends a prompt and returns the id of the request.
     pub fn send_prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{ "type": "text", "text": text }]);
         self.send_request("session/prompt", json!({ "sessionId": session, "prompt": prompt }))
     }
 
-    /// A whole turn: what was said in it, but for notices of the conductor's, and its answer.
+    /// Runs a whole turn. Returns the texts of the agent, without the conductor's notices, and the answer.
     pub fn run_turn(&mut self, session: &str, text: &str) -> (Vec<String>, Value) {
         let id = self.send_prompt(session, text);
         let answer = self.wait_for_answer(id);
         (self.take_texts(session), answer)
     }
 
-    /// What was said in a session, but for notices of the conductor's, and was not looked at yet.
+    /// The texts that have arrived in a session and were not read yet, without the conductor's notices.
     pub fn take_texts(&mut self, session: &str) -> Vec<String> {
         let here = |it: &Value| it["params"]["sessionId"] == session;
         let (said, rest): (Vec<Value>, Vec<Value>) =
@@ -132,14 +142,14 @@ impl TestClient {
         texts.map(str::to_owned).collect()
     }
 
-    /// A turn in which this is repeated.
+    /// Runs a turn in which the agent repeats the prompt.
     pub fn assert_echo(&mut self, session: &str, text: &str) {
         let (said, answer) = self.run_turn(session, text);
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
         assert_eq!(said, [text]);
     }
 
-    /// What `conductor status` would say.
+    /// The status of the conductor, as `conductor status --json` prints it.
     pub fn status(&self) -> Value {
         let path = self.runtime.join(format!("conductor/{}.sock", self.chain.conductor.pid()));
         let mut line = String::new();
@@ -147,7 +157,7 @@ impl TestClient {
         parse(&line)
     }
 
-    /// What it says of a component, counted from 1.
+    /// The status of a component, counted from 1.
     pub fn component_status(&self, number: usize) -> Value {
         self.status()["components"][number - 1].clone()
     }
@@ -159,7 +169,7 @@ impl TestClient {
         })
     }
 
-    /// The process of a component that is live.
+    /// Waits until a component is live, and returns its process id.
     pub fn pid(&self, number: usize) -> u32 {
         self.wait_for_state(number, "live")["pid"].as_u64().expect("a process") as u32
     }
@@ -169,23 +179,23 @@ impl TestClient {
         signal(self.pid(number), libc::SIGKILL);
     }
 
-    /// Kills it and waits until there is another one.
+    /// Kills the process of a component and waits until it is restarted and live.
     pub fn kill_and_wait_for_restart(&self, number: usize) {
         let before = self.wait_for_state(number, "live");
         signal(before["pid"].as_u64().expect("a process") as u32, libc::SIGKILL);
-        wait_until(&format!("component {number} is there again"), || {
+        wait_until(&format!("component {number} is restarted"), || {
             let now = self.component_status(number);
             let restarted = now["restarts"].as_u64() > before["restarts"].as_u64();
             (restarted && now["state"] == "live").then_some(())
         });
     }
 
-    /// The editor leaves; gives the conductor's status.
+    /// Closes the editor's end and waits until the conductor has exited. Returns its exit status.
     pub fn shut_down(&mut self) -> i32 {
         self.chain.editor.close();
         let status = self.chain.conductor.status();
         while self.read_message() {}
-        assert_eq!(self.open, BTreeSet::new(), "what was asked is answered");
+        assert_eq!(self.open, BTreeSet::new(), "every request is answered");
         status
     }
 }
@@ -196,12 +206,12 @@ impl Drop for TestClient {
     }
 }
 
-/// The text of a piece of an answer.
+/// The text of a message chunk.
 pub fn text_of(message: &Value) -> Option<&str> {
     message["params"]["update"]["content"]["text"].as_str()
 }
 
-/// Is this what the conductor itself says in a session?
+/// Whether this is a notice of the conductor to the user.
 pub fn is_notice(message: &Value) -> bool {
     message["params"]["update"]["_meta"].get("conductor").is_some()
 }

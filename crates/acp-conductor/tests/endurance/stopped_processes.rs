@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::json;
-use testkit::flow::Numbered;
+use testkit::numbered_lines::NumberedLines;
 use testkit::test_chain::{
     assert_gone, is_alive, memory, signal, wait_until, wait_until_idle, with_timeout,
 };
@@ -23,7 +23,7 @@ fn a_stopped_proxy_pauses_the_editor_and_loses_no_message() {
     signal(stopped, libc::SIGSTOP);
     let mut input = client.chain.editor.take_stdin();
     let writer = std::thread::spawn(move || {
-        let mut numbered = Numbered::new(5000);
+        let mut numbered = NumberedLines::new(5000);
         for number in 0..COUNT {
             input.write_all(numbered.line(number)).expect("the conductor reads");
         }

@@ -1,14 +1,14 @@
-//! A proxy that passes everything on and is killed once: `mortal FILE METHOD` dies of the first
-//! notification with that method, unless there is the file, which it makes then.
+//! A pass-through proxy that crashes once: `crash_once_proxy FILE METHOD` creates the file and kills itself at the first
+//! notification with that method. If the file exists, it does not crash.
 
 use acp_proxy_core::{Call, Outbox, Proxy, Side};
 
-struct Mortal {
+struct CrashOnce {
     file: String,
     method: String,
 }
 
-impl Proxy for Mortal {
+impl Proxy for CrashOnce {
     fn on_notification(&mut self, from: Side, call: Call, out: &mut Outbox<'_>) {
         if call.is(&self.method) && std::fs::File::create_new(&self.file).is_ok() {
             // SAFETY: ends this process.
@@ -21,7 +21,7 @@ impl Proxy for Mortal {
 fn main() -> std::io::Result<()> {
     let mut words = std::env::args().skip(1);
     let (Some(file), Some(method)) = (words.next(), words.next()) else {
-        return Err(std::io::Error::other("usage: mortal FILE METHOD"));
+        return Err(std::io::Error::other("usage: crash_once_proxy FILE METHOD"));
     };
-    acp_proxy_core::stdio::run(Mortal { file, method })
+    acp_proxy_core::stdio::run(CrashOnce { file, method })
 }

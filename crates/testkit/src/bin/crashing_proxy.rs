@@ -1,11 +1,11 @@
-//! A proxy that passes everything on but one kind of message, on which it ends with status 1:
-//! `picky METHOD`, or `picky KIND` for a kind of `session/update`.
+//! A pass-through proxy that exits with status 1 on each notification of one kind: `crashing_proxy METHOD`, or
+//! `crashing_proxy KIND` for a kind of `session/update`.
 
 use acp_proxy_core::{Call, Outbox, Proxy, Side};
 
-struct Picky(String);
+struct CrashOnMessage(String);
 
-impl Proxy for Picky {
+impl Proxy for CrashOnMessage {
     fn on_notification(&mut self, from: Side, call: Call, out: &mut Outbox<'_>) {
         let kind = call.params.as_ref().and_then(acp_wire::dialect::updates::update_kind);
         if call.is(&self.0) || kind.is_some_and(|kind| kind.equals_text(&self.0)) {
@@ -17,7 +17,7 @@ impl Proxy for Picky {
 
 fn main() -> std::io::Result<()> {
     match std::env::args().nth(1) {
-        Some(kind) => acp_proxy_core::stdio::run(Picky(kind)),
-        None => Err(std::io::Error::other("usage: picky METHOD|KIND")),
+        Some(kind) => acp_proxy_core::stdio::run(CrashOnMessage(kind)),
+        None => Err(std::io::Error::other("usage: crashing_proxy METHOD|KIND")),
     }
 }

@@ -1,23 +1,22 @@
-//! An agent that a restart costs nothing: whatever session it is told to take up (`session/resume`), it
-//! knows. So a test can kill it as often as it likes.
+//! An agent that can resume every session (`session/resume`), so a test can kill it at any time.
 //!
-//! | the text of a prompt | what it does before it answers |
+//! | the text of a prompt | what the agent does before it answers |
 //! |---|---|
-//! | `wait` | says `waiting`, and answers when the session is cancelled, or with `go on` in another prompt |
-//! | `stream N` | says the numbers below N |
-//! | `fill N` | says one text of N bytes |
-//! | `tool TEXT` | has the words of the text counted by the session's first MCP server over ACP, and says how many |
+//! | `wait` | sends the text `waiting`, and answers when the session is cancelled or another prompt is `go on` |
+//! | `stream N` | sends the numbers below N |
+//! | `fill N` | sends one text of N bytes |
+//! | `tool TEXT` | calls the tool `count` of the session's first MCP server over ACP, and sends its result |
 //! | `client TEXT` | the same with a server that it must start: `conductor mcp PORT` |
-//! | `servers` | says how the MCP servers of the session were declared |
-//! | `half` | writes half a line and says nothing more |
-//! | `nested N` | says an update nested so deep |
-//! | `numbers` | says an update with numbers that need more than a float |
-//! | `exit N` | ends with that status, without an answer |
-//! | `bytes` | writes a line that is not UTF-8, says `after` |
-//! | anything else | says it |
+//! | `servers` | sends the declarations of the session's MCP servers |
+//! | `half` | writes half a line and no answer |
+//! | `nested N` | sends an update with JSON of depth N |
+//! | `numbers` | sends an update with numbers that do not fit a float |
+//! | `exit N` | exits with this status, without an answer |
+//! | `bytes` | writes a line that is not UTF-8, then sends the text `after` |
+//! | any other text | sends this text |
 //!
-//! With `--forgetful` it does not offer to take sessions up. With `--bridged` it takes no MCP servers
-//! over ACP. With `--deaf` it ignores the end of its input and signals. With `--mute` it answers nothing.
+//! Options: `--forgetful` does not offer to resume sessions. `--bridged` does not support MCP over ACP. `--deaf` ignores the
+//! end of its input and signals. `--mute` answers nothing.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -58,10 +57,10 @@ struct Agent {
     opened: u64,
     /// The MCP servers of each session.
     sessions: BTreeMap<String, Value>,
-    /// Prompts that wait for the end of their session's patience.
+    /// By session: the prompt that waits for a cancellation or for `go on`.
     waiting: BTreeMap<String, Value>,
-    /// Questions to MCP servers: for which prompt, in which session.
-    asked: BTreeMap<u64, (Value, String)>,
+    /// Open calls to MCP servers, with the prompt and the session that they belong to.
+    server_calls: BTreeMap<u64, (Value, String)>,
     last_id: u64,
 }
 
@@ -76,8 +75,8 @@ impl Agent {
             Some("initialize") => answer(id, self.greeting()),
             Some("session/new") => {
                 self.opened += 1;
-                // Not to be taken for a session of the process before this one.
-                let session = format!("durable-{}-{}", std::process::id(), self.opened);
+                // The process id makes the session id differ from those of an earlier process.
+                let session = format!("resumable-{}-{}", std::process::id(), self.opened);
                 self.sessions.insert(session.clone(), params["mcpServers"].clone());
                 answer(id, json!({ "sessionId": session }));
             }
@@ -100,7 +99,7 @@ impl Agent {
             }
             Some(_) if !id.is_null() => refuse(id, "unknown"),
             Some(_) => {}
-            None => self.told(message),
+            None => self.on_answer(message),
         }
     }
 
@@ -121,7 +120,7 @@ impl Agent {
         let number = || rest.parse::<usize>().unwrap_or(0);
         match word {
             "wait" => {
-                say(session, "waiting");
+                send_text(session, "waiting");
                 self.waiting.insert(session.to_owned(), id.clone());
                 return;
             }
@@ -129,13 +128,13 @@ impl Agent {
                 let waiting = self.waiting.remove(session);
                 waiting.into_iter().for_each(|id| answer(&id, json!({ "stopReason": "end_turn" })));
             }
-            "stream" => (0..number()).for_each(|number| say(session, &number.to_string())),
-            "fill" => say(session, &"x".repeat(number())),
-            "tool" => return self.ask_server(id, session, rest),
-            "client" => say(session, &self.start_server(session, rest)),
+            "stream" => (0..number()).for_each(|number| send_text(session, &number.to_string())),
+            "fill" => send_text(session, &"x".repeat(number())),
+            "tool" => return self.call_acp_server(id, session, rest),
+            "client" => send_text(session, &self.call_stdio_server(session, rest)),
             "servers" => {
                 let servers = self.sessions.get(session).map(Value::to_string);
-                say(session, &servers.unwrap_or_default());
+                send_text(session, &servers.unwrap_or_default());
             }
             "half" => {
                 return write(
@@ -152,28 +151,28 @@ impl Agent {
             }
             "bytes" => {
                 write(b"{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":[\"\xff\xfe\"]}\n");
-                say(session, "after");
+                send_text(session, "after");
             }
             "exit" => std::process::exit(rest.parse().unwrap_or(0)),
-            _ => say(session, text),
+            _ => send_text(session, text),
         }
         answer(id, json!({ "stopReason": "end_turn" }));
     }
 
-    /// The answer to something that this agent has asked.
-    fn told(&mut self, message: &Value) {
+    /// Handles the answer of an MCP server.
+    fn on_answer(&mut self, message: &Value) {
         let Some(id) = message["id"].as_u64() else { return };
-        let Some((prompt, session)) = self.asked.remove(&id) else { return };
+        let Some((prompt, session)) = self.server_calls.remove(&id) else { return };
         let text = message["result"]["result"]["content"][0]["text"].as_str();
-        say(&session, text.unwrap_or(&message.to_string()));
+        send_text(&session, text.unwrap_or(&message.to_string()));
         answer(&prompt, json!({ "stopReason": "end_turn" }));
     }
 
-    fn ask_server(&mut self, prompt: &Value, session: &str, text: &str) {
+    fn call_acp_server(&mut self, prompt: &Value, session: &str, text: &str) {
         let servers = self.sessions.get(session).and_then(Value::as_array);
         let server = servers.and_then(|it| it.iter().find_map(|it| it["serverId"].as_str()));
         let Some(server) = server else {
-            say(session, "there is no server");
+            send_text(session, "there is no server");
             return answer(prompt, json!({ "stopReason": "end_turn" }));
         };
         self.last_id += 1;
@@ -182,25 +181,25 @@ impl Agent {
         let params = json!({
             "serverId": server, "requestId": request, "method": "tools/call", "params": arguments,
         });
-        self.asked.insert(self.last_id, (prompt.clone(), session.to_owned()));
-        put(
+        self.server_calls.insert(self.last_id, (prompt.clone(), session.to_owned()));
+        write_message(
             &json!({ "jsonrpc": "2.0", "id": self.last_id, "method": "mcp/message", "params": params }),
         );
     }
 
-    /// Starts the declared program, talks MCP with it, and ends it.
-    fn start_server(&self, session: &str, text: &str) -> String {
+    /// Starts the declared program, calls its tool over stdio, and ends it.
+    fn call_stdio_server(&self, session: &str, text: &str) -> String {
         let servers = self.sessions.get(session).and_then(Value::as_array);
         let server = servers.and_then(|it| it.iter().find(|it| it["command"].is_string()));
-        match server.map(|server| talk(server, text)) {
-            Some(Ok(said)) => said,
-            Some(Err(error)) => format!("it fails: {error}"),
+        match server.map(|server| call_server(server, text)) {
+            Some(Ok(text)) => text,
+            Some(Err(error)) => format!("the server fails: {error}"),
             None => "there is no server".to_owned(),
         }
     }
 }
 
-fn talk(server: &Value, text: &str) -> io::Result<String> {
+fn call_server(server: &Value, text: &str) -> io::Result<String> {
     let words = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut command = Command::new(string(&server["command"]));
@@ -209,31 +208,32 @@ fn talk(server: &Value, text: &str) -> io::Result<String> {
         .envs(words(&server["env"]).iter().map(|it| (string(&it["name"]), string(&it["value"]))));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(io::Error::other("it has no pipes"));
+        return Err(io::Error::other("the server has no pipes"));
     };
     let mut lines = BufReader::new(output).lines();
-    let mut ask = |id: u64, method: &str, params: Value| -> io::Result<Value> {
+    let mut request = |id: u64, method: &str, params: Value| -> io::Result<Value> {
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         writeln!(input, "{message}")?;
         loop {
-            let line = lines.next().ok_or_else(|| io::Error::other("it has left"))??;
+            let line = lines.next().ok_or_else(|| io::Error::other("the server has exited"))??;
             let message: Value = serde_json::from_str(&line)?;
             if message["id"] == id && message.get("method").is_none() {
                 return Ok(message);
             }
         }
     };
-    let info = json!({ "name": "durable", "version": "1" });
+    let info = json!({ "name": "resumable", "version": "1" });
     let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
-    ask(1, "initialize", hello)?;
-    let answer = ask(2, "tools/call", json!({ "name": "count", "arguments": { "text": text } }))?;
+    request(1, "initialize", hello)?;
+    let answer =
+        request(2, "tools/call", json!({ "name": "count", "arguments": { "text": text } }))?;
     drop(input);
     child.wait()?;
-    let said = answer["result"]["content"][0]["text"].as_str();
-    Ok(said.map_or_else(|| answer.to_string(), str::to_owned))
+    let text = answer["result"]["content"][0]["text"].as_str();
+    Ok(text.map_or_else(|| answer.to_string(), str::to_owned))
 }
 
-/// Who is not heard any more has nothing more to do.
+/// Writes bytes to standard output. Exits if it is closed.
 fn write(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
@@ -241,19 +241,21 @@ fn write(bytes: &[u8]) {
     }
 }
 
-fn put(message: &Value) {
+fn write_message(message: &Value) {
     write(format!("{message}\n").as_bytes());
 }
 
 fn answer(id: &Value, result: Value) {
-    put(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+    write_message(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
 }
 
 fn refuse(id: &Value, why: &str) {
-    put(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32002, "message": why } }));
+    write_message(
+        &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32002, "message": why } }),
+    );
 }
 
-fn say(session: &str, text: &str) {
+fn send_text(session: &str, text: &str) {
     let content = json!({ "type": "text", "text": text });
     update(
         session,

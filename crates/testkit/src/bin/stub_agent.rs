@@ -1,22 +1,22 @@
-//! The benchmark's agent: does what the first text of a prompt tells it to, as fast as it can.
+//! The benchmark's agent. The first text of a prompt tells it what to do.
 //!
 //! | the text begins with | what the agent does before it answers |
 //! |---|---|
 //! | `stream N` | sends N numbered `session/update`s of about 200 bytes |
-//! | `ask N` | asks the editor for a file N times, one question after the other |
-//! | anything else | nothing |
+//! | `ask N` | reads a file from the editor N times, one request after the other |
+//! | any other text | nothing |
 //!
-//! Prompts that arrive together stream together, one update of each in turn.
+//! If several prompts arrive together, their updates alternate.
 //!
-//! Its answer to `session/new` repeats the MCP servers it was given, so that the benchmark can be the
-//! client that calls them. At the end of the floor it is the MCP server itself.
+//! Its answer to `session/new` repeats the declared MCP servers, so that the benchmark can call them. In the benchmark's
+//! floor (`stub_relay --through`), this program is the MCP server.
 
 use std::fs::File;
 use std::io::{self, Write};
 
 use testkit::stub::{Frame, Lines, lines, number, stdio, text_after, tool_result, value_after};
 
-/// Where a stream is flushed: as much as a pipe holds.
+/// A stream is flushed after so many bytes, the capacity of a pipe.
 const BATCH: usize = 64 * 1024;
 
 fn main() -> io::Result<()> {
@@ -27,7 +27,7 @@ fn main() -> io::Result<()> {
         out: Vec::with_capacity(2 * BATCH),
         sessions: 0,
         streams: Vec::new(),
-        asking: None,
+        file_reads: None,
     };
     while let Some(batch) = input.batch()? {
         for frame in lines(batch).filter_map(Frame::split) {
@@ -44,21 +44,21 @@ struct Agent {
     out: Vec<u8>,
     sessions: u32,
     streams: Vec<Stream>,
-    asking: Option<Asking>,
+    file_reads: Option<FileReads>,
 }
 
-/// A prompt that is being answered with updates.
+/// A prompt whose updates are being sent.
 struct Stream {
     prompt: Vec<u8>,
-    /// The whole line of an update, of which only the number changes.
+    /// The line of an update. Only its number changes.
     line: Vec<u8>,
     number_at: usize,
     sent: u64,
     total: u64,
 }
 
-/// A prompt during which the editor is asked.
-struct Asking {
+/// A prompt during which the agent reads files from the editor.
+struct FileReads {
     prompt: Vec<u8>,
     session: Vec<u8>,
     left: u64,
@@ -92,7 +92,7 @@ impl Agent {
                     self.answer(id, result);
                 }
             }
-            (None, Some(_)) => self.ask(),
+            (None, Some(_)) => self.read_next_file(),
             _ => {}
         }
     }
@@ -104,34 +104,34 @@ impl Agent {
             self.streams.push(Stream::new(id, session, number(count)));
         } else if let Some(count) = text.strip_prefix(b"ask ") {
             let session = text_after(params, "\"sessionId\":\"").unwrap_or_default();
-            self.asking = Some(Asking {
+            self.file_reads = Some(FileReads {
                 prompt: id.to_vec(),
                 session: session.to_vec(),
                 left: number(count),
             });
-            self.ask();
+            self.read_next_file();
         } else {
             self.answer_prompt(id);
         }
     }
 
-    /// Sends the next question, or the answer to the prompt after the last.
-    fn ask(&mut self) {
-        let Some(mut asking) = self.asking.take() else { return };
-        if asking.left == 0 {
-            return self.answer_prompt(&asking.prompt);
+    /// Sends the next request for a file or, after the last one, the answer to the prompt.
+    fn read_next_file(&mut self) {
+        let Some(mut file_reads) = self.file_reads.take() else { return };
+        if file_reads.left == 0 {
+            return self.answer_prompt(&file_reads.prompt);
         }
-        asking.left -= 1;
+        file_reads.left -= 1;
         write!(
             self.out,
             "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"fs/read_text_file\"",
-            asking.left
+            file_reads.left
         )
         .expect("a Vec takes every write");
         self.out.extend_from_slice(b",\"params\":{\"sessionId\":\"");
-        self.out.extend_from_slice(&asking.session);
+        self.out.extend_from_slice(&file_reads.session);
         self.out.extend_from_slice(b"\",\"path\":\"/project/src/main.rs\"}}\n");
-        self.asking = Some(asking);
+        self.file_reads = Some(file_reads);
     }
 
     fn stream(&mut self) -> io::Result<()> {

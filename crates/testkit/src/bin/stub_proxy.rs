@@ -1,11 +1,10 @@
-//! The benchmark's proxy: passes everything on and costs as little as a proxy can.
+//! The benchmark's proxy: a pass-through proxy at the lowest possible cost.
 //!
-//! It speaks the current dialect (`proxy/initialize`, `proxy/successor`) in one thread: it reads what is
-//! there, handles all whole lines and writes once.
+//! It speaks the current generation (`proxy/initialize`, `proxy/successor`) in one thread. After each read it handles all
+//! whole lines and writes once.
 //!
-//! - With `--tools` it offers an MCP server to every session, and is that server.
-//! - With `--raw` it copies bytes and looks at none of them: that is the proxy of the benchmark's floor
-//!   (see `stub_relay`).
+//! - With `--tools`, it adds an MCP server to every session, and is that server.
+//! - With `--raw`, it copies bytes without parsing them. This is the proxy of the benchmark's floor (`stub_relay`).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,14 +21,14 @@ fn main() -> io::Result<()> {
 
 fn pass(input: OwnedFd, output: OwnedFd, tools: bool) -> io::Result<()> {
     let (mut input, mut output) = (Lines::new(input), Output::new(output));
-    let mut asked = Asked::default();
+    let mut open_requests = OpenRequests::default();
     while let Some(batch) = input.batch()? {
         for frame in lines(batch).filter_map(Frame::split) {
             if tools && frame.method == Some(b"\"session/new\"") {
                 let params = with_tools(frame.params.unwrap_or_default());
-                asked.pass(&Frame { params: Some(&params), ..frame }, &mut output)?;
+                open_requests.pass(&Frame { params: Some(&params), ..frame }, &mut output)?;
             } else if !(tools && serve(&frame, &mut output)?) {
-                asked.pass(&frame, &mut output)?;
+                open_requests.pass(&frame, &mut output)?;
             }
         }
         output.flush()?;
@@ -40,7 +39,7 @@ fn pass(input: OwnedFd, output: OwnedFd, tools: bool) -> io::Result<()> {
 const OFFER: &[u8] = br#"{"type":"http","name":"tools","url":"acp:stub","headers":[]}"#;
 const SERVERS: &[u8] = b"\"mcpServers\":[";
 
-/// The params of `session/new` with our own server before the others.
+/// The params of `session/new` with this proxy's server before the others.
 fn with_tools(params: &[u8]) -> Vec<u8> {
     let Some(at) = params.windows(SERVERS.len()).position(|it| it == SERVERS) else {
         return params.to_vec();
@@ -50,7 +49,7 @@ fn with_tools(params: &[u8]) -> Vec<u8> {
     [before, OFFER, comma, others].concat()
 }
 
-/// Answers what an MCP client says to our server. False for anything else.
+/// Answers a message of an MCP client to this proxy's server. False for all other messages.
 fn serve(frame: &Frame, out: &mut Output) -> io::Result<bool> {
     if frame.method != Some(b"\"proxy/successor\"") {
         return Ok(false);
@@ -61,8 +60,8 @@ fn serve(frame: &Frame, out: &mut Output) -> io::Result<bool> {
             Some(&br#"{"connection_id":"stub","connectionId":"stub"}"#[..])
         }
         Some(b"\"_mcp/message\"") => {
-            let said = inner.params.and_then(Frame::split).unwrap_or_default();
-            said.method.and_then(tool_result)
+            let message = inner.params.and_then(Frame::split).unwrap_or_default();
+            message.method.and_then(tool_result)
         }
         Some(b"\"_mcp/disconnect\"") => None,
         _ => return Ok(false),
@@ -77,14 +76,14 @@ fn serve(frame: &Frame, out: &mut Output) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The open questions of both sides: our id is the index, the asker's id is what is kept there.
+/// The open requests of both sides. The index is this proxy's id, the value is the requester's id.
 #[derive(Default)]
-struct Asked {
+struct OpenRequests {
     ids: Vec<Vec<u8>>,
     free: Vec<usize>,
 }
 
-impl Asked {
+impl OpenRequests {
     fn pass(&mut self, frame: &Frame, out: &mut Output) -> io::Result<()> {
         match (frame.method, frame.id) {
             (Some(method), id) => {
@@ -94,7 +93,7 @@ impl Asked {
                     out.put(self.open(id).to_string().as_bytes())?;
                 }
                 match (method, frame.params) {
-                    // Unwrapping: the envelope's params hold exactly the members that are missing.
+                    // The params of the envelope are the missing members of the message.
                     (b"\"proxy/successor\"", Some(inner)) => {
                         out.put(b",")?;
                         out.put(&inner[1..])?;
@@ -121,18 +120,18 @@ impl Asked {
     }
 
     fn open(&mut self, id: &[u8]) -> usize {
-        let minted = self.free.pop().unwrap_or_else(|| {
+        let own_id = self.free.pop().unwrap_or_else(|| {
             self.ids.push(Vec::new());
             self.ids.len() - 1
         });
-        self.ids[minted].clear();
-        self.ids[minted].extend_from_slice(id);
-        minted
+        self.ids[own_id].clear();
+        self.ids[own_id].extend_from_slice(id);
+        own_id
     }
 
-    fn close(&mut self, minted: usize) -> Option<&[u8]> {
-        let id = self.ids.get(minted)?;
-        self.free.push(minted);
+    fn close(&mut self, own_id: usize) -> Option<&[u8]> {
+        let id = self.ids.get(own_id)?;
+        self.free.push(own_id);
         Some(id)
     }
 }

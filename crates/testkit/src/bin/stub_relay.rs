@@ -1,23 +1,22 @@
-//! The benchmark's floor: a conductor that looks at nothing, `stub_relay [--through] PROXIES`.
+//! The benchmark's floor: a conductor that copies bytes without parsing them, `stub_relay [--through] PROXIES`.
 //!
-//! It starts as many `stub_proxy --raw` as it is told and one `stub_agent`, all from its own folder, and
-//! carries bytes along the chain exactly as a conductor does: one process, one thread, one pipe to and one
-//! pipe from each component, every proxy passed in both directions. So a message crosses the same pipes
-//! and wakes the same processes in the same order as with a real conductor, and each pass costs one `poll`,
-//! one `read` and one `write` here and one `read` and one `write` in the proxy. What is missing is all the
-//! rest: no line is looked for, no JSON is read, no envelope is put on or taken off, no id is replaced.
+//! It starts PROXIES times `stub_proxy --raw` and one `stub_agent`, all from its own folder. It moves bytes along the chain
+//! as a conductor does: one process, one thread, one pipe to and one pipe from each component, and every proxy is passed in
+//! both directions. So a message crosses the same pipes and wakes the same processes in the same order as with a real
+//! conductor. Each hop costs one `poll`, one `read` and one `write` here, and one `read` and one `write` in the proxy. The
+//! floor does not do the rest of a conductor's work: it does not find lines, parse JSON, add or remove envelopes, or
+//! replace ids.
 //!
-//! A proxy has one output for both directions. So that the relay knows where a proxy's bytes are bound
-//! without reading them, it sends them in pieces with five bytes before each (direction and length), which
-//! the raw proxy copies like everything else.
+//! A proxy has one output for both directions. The relay must know the direction of a proxy's bytes without parsing them,
+//! so it sends them in pieces with a header of five bytes (direction and length). The raw proxy copies the headers like
+//! all other bytes.
 //!
-//! Long messages travel through the floor in pieces, while a conductor must have a whole line before it
-//! can pass it on: for big prompts no conductor can reach this floor.
+//! Long messages travel through the floor in pieces, while a conductor needs a whole line before it can pass it on. So
+//! no conductor can reach this floor with big prompts.
 //!
-//! With `--through` another process stands before the relay and copies bytes both ways, as `conductor mcp`
-//! stands between an MCP client and the conductor. That is the floor of a tool call: the client, the copier,
-//! the relay, as many raw proxies as lie between the agent and the proxy with the tools, and in place of
-//! that proxy the stub agent, which answers.
+//! With `--through`, another process before the relay copies bytes both ways, as `conductor mcp` does between an MCP client and
+//! the conductor. This is the floor of a tool call: the client, the copying process, the relay, the raw proxies between the
+//! agent and the proxy with the tools, and instead of that proxy the stub agent, which answers.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,11 +27,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use testkit::stub::{copy, stdio};
 
-/// A little less than a pipe holds, so that a piece and its header fit with one write.
+/// A little less than the capacity of a pipe, so that a piece and its header fit into one write.
 const CHUNK: usize = 63 * 1024;
 const HEADER: usize = 5;
-/// Bytes waiting for full pipes, over the whole chain.
-const MOST_WAITING: usize = 4 * CHUNK;
+/// The maximum number of bytes in the whole chain that wait for full pipes.
+const MAX_WAITING: usize = 4 * CHUNK;
 
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1).peekable();
@@ -50,7 +49,8 @@ fn main() -> io::Result<()> {
     Relay { seats, chunk: vec![0; CHUNK] }.run()
 }
 
-/// A thread for each direction: so a message costs one `read` and one `write` and nothing else.
+/// Copies bytes to and from a relay process, with one thread for each direction. So a message costs only one `read` and one
+/// `write`.
 fn copy_to_relay(proxies: usize, input: OwnedFd, output: OwnedFd) -> io::Result<()> {
     let mut relay = Command::new(std::env::current_exe()?)
         .arg(proxies.to_string())
@@ -64,14 +64,14 @@ fn copy_to_relay(proxies: usize, input: OwnedFd, output: OwnedFd) -> io::Result<
     copy(from, output)
 }
 
-/// The editor is the first seat, the agent the last.
+/// Moves bytes between the seats. The first seat is the editor, the last one the agent.
 struct Relay {
     seats: Vec<Seat>,
     chunk: Vec<u8>,
 }
 
 impl Relay {
-    /// Copies until any seat closes its pipe; the components end when theirs close in turn.
+    /// Copies until a seat closes its pipe. The components exit when their pipes are closed.
     fn run(&mut self) -> io::Result<()> {
         loop {
             let ready = self.wait()?;
@@ -92,10 +92,10 @@ impl Relay {
         let mut owners = Vec::with_capacity(self.seats.len());
         let waiting: usize = self.seats.iter().map(|it| it.pending.len()).sum();
         for (seat, it) in self.seats.iter().enumerate() {
-            // Proxies are always read, or two that wait for each other could stand still for ever; it is
-            // the ends, where bytes come into being, that are held back when too many wait.
+            // Proxies are always read: otherwise two proxies that wait for each other could block forever. The editor and
+            // the agent are not read while too many bytes wait.
             let is_end = seat == 0 || seat + 1 == self.seats.len();
-            if !is_end || waiting < MOST_WAITING {
+            if !is_end || waiting < MAX_WAITING {
                 polled.push(PollFd::new(&it.from, PollFlags::IN));
                 owners.push((seat, false));
             }
@@ -112,19 +112,19 @@ impl Relay {
         Ok(ready)
     }
 
-    /// One read of one seat, handed on with one write to each neighbour that gets something.
+    /// Reads once from a seat, and writes once to each neighbour that gets bytes.
     fn read(&mut self, seat: usize) -> io::Result<bool> {
         let last = self.seats.len() - 1;
         let read = self.seats[seat].from.read(&mut self.chunk)?;
         let chunk = std::mem::take(&mut self.chunk);
         if seat == 0 {
-            self.hand(1, TO_AGENT, &chunk[..read]);
+            self.queue(1, TO_AGENT, &chunk[..read]);
         } else if seat == last {
-            self.hand(last - 1, TO_EDITOR, &chunk[..read]);
+            self.queue(last - 1, TO_EDITOR, &chunk[..read]);
         } else {
             let mut rest = &chunk[..read];
             while let Some((direction, piece)) = self.seats[seat].piece.next(&mut rest) {
-                self.hand(
+                self.queue(
                     if direction == TO_AGENT { seat + 1 } else { seat - 1 },
                     direction,
                     piece,
@@ -140,7 +140,7 @@ impl Relay {
         Ok(read > 0)
     }
 
-    fn hand(&mut self, to: usize, direction: u8, piece: &[u8]) {
+    fn queue(&mut self, to: usize, direction: u8, piece: &[u8]) {
         let is_proxy = to != 0 && to != self.seats.len() - 1;
         let pending = &mut self.seats[to].pending;
         if is_proxy {
@@ -202,7 +202,7 @@ impl Seat {
 const TO_AGENT: u8 = b'>';
 const TO_EDITOR: u8 = b'<';
 
-/// How far we are in what a raw proxy sends: a header, or a piece of which `left` bytes are to come.
+/// The position in the output of a raw proxy: in a header, or in a piece of which `left` bytes are missing.
 #[derive(Default)]
 struct Piece {
     header: Vec<u8>,
@@ -210,7 +210,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Takes the next bytes that go one way off `rest`.
+    /// Splits the next bytes with one direction off `rest`.
     fn next<'a>(&mut self, rest: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
         if self.left == 0 {
             if self.header.len() == HEADER {

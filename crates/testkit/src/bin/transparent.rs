@@ -1,4 +1,4 @@
-//! A proxy on our own SDK that passes everything on.
+//! A pass-through proxy on `acp-proxy-core`.
 
 struct Transparent;
 impl acp_proxy_core::Proxy for Transparent {}

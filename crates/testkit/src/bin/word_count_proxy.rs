@@ -1,24 +1,24 @@
-//! A proxy that offers a tool, on the synchronous core alone.
+//! A proxy that offers the tool `count` over MCP, on `acp-proxy-core`.
 
 use acp_proxy_core::{IncomingRequest, Json, Outbox, Outcome, Proxy, Side};
 
-/// How the server is declared: its transport is the ACP channel itself.
+/// The declaration of the MCP server. Its transport is ACP.
 const SERVER: &str = r#"{"type":"acp","name":"words","serverId":"words"}"#;
 
-struct Words;
+struct WordCount;
 
-impl Proxy for Words {
+impl Proxy for WordCount {
     fn on_request(&mut self, from: Side, mut request: IncomingRequest, out: &mut Outbox<'_>) {
         let params = request.call.params.clone().unwrap_or(Json::EMPTY);
         match (from, &*request.call.method.name()) {
-            // A session is set up: add the server, pass the request on.
+            // A session is set up: adds the server and passes the request on.
             (Side::Editor, "session/new" | "session/load" | "session/resume" | "session/fork") => {
                 let mut servers = params.member("mcpServers").unwrap_or(Json::NULL).elements();
                 servers.push(Json::trusted(SERVER));
                 let servers = Json::array(&servers);
                 request.call.params = Some(params.with_at(&["mcpServers"], Some(&servers)));
             }
-            // Somebody uses it: answer.
+            // An MCP client uses the server.
             (Side::Agent, "mcp/message") if is(&params, "serverId", "words") => {
                 return out.answer(request, Outcome::Result(answer(&params)));
             }
@@ -28,7 +28,7 @@ impl Proxy for Words {
     }
 }
 
-/// The answer to an MCP request, in the envelope of MCP over ACP: a result or an error.
+/// The answer to an MCP request, as MCP over ACP wraps it: an object with `result` or `error`.
 fn answer(message: &Json) -> Json {
     const OFFER: &str = r#"{"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"words","version":"1"}}}"#;
     const TOOLS: &str = r#"{"result":{"tools":[{"name":"count","description":"Counts the words of a text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}]}}"#;
@@ -51,5 +51,5 @@ fn is(params: &Json, key: &str, value: &str) -> bool {
 }
 
 fn main() -> std::io::Result<()> {
-    acp_proxy_core::stdio::run(Words)
+    acp_proxy_core::stdio::run(WordCount)
 }

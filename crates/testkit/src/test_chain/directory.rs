@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A fresh directory for files of one test. It is removed when the thread of the test ends, unless the test
-/// has failed.
+/// Creates a directory for the files of a test. It is removed when the thread of the test ends, unless the test has
+/// failed.
 pub fn directory(name: &str) -> PathBuf {
-    // Two tests may use one name at the same time.
+    // Two tests may use the same name at the same time.
     static COUNT: AtomicU32 = AtomicU32::new(0);
     note_panics();
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -22,7 +22,7 @@ pub fn directory(name: &str) -> PathBuf {
 
 thread_local! {
     static FAILED: Cell<bool> = const { Cell::new(false) };
-    /// Each test runs in a thread of its own.
+    /// The directories of this test. Each test runs in its own thread.
     static OWN: RefCell<Directories> = const { RefCell::new(Directories(Vec::new())) };
 }
 
@@ -34,20 +34,20 @@ impl Drop for Directories {
             return;
         }
         for path in &self.0 {
-            // A process that the test has ended may still be writing there.
+            // This may fail while a process that the test has ended still writes there.
             let _ = std::fs::remove_dir_all(path);
         }
     }
 }
 
-/// Marks threads that have panicked. A destructor cannot ask for this: the test harness has caught
-/// the panic before the thread ends.
+/// Marks threads that have panicked. A destructor cannot find out by itself, because the test harness catches the panic before
+/// the thread ends.
 fn note_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // The thread may be past its end already.
+            // The thread may have destroyed its variables already.
             let _ = FAILED.try_with(|failed| failed.set(true));
             before(panic);
         }));
@@ -59,7 +59,7 @@ mod tests {
     use super::directory;
 
     #[test]
-    fn a_directory_goes_with_its_test_and_stays_when_the_test_fails() {
+    fn a_directory_is_removed_after_the_test_unless_the_test_fails() {
         let passed = std::thread::spawn(|| directory("passed")).join().expect("no panic");
         assert!(!passed.exists());
         let failed = std::thread::spawn(|| {

@@ -1,8 +1,8 @@
-//! Numbered lines, for tests of flow: what was sent must arrive whole, once and in order.
+//! Numbered lines, for tests of flow control: all lines must arrive whole, once and in order.
 
-/// Writes notifications of one size that differ in their number only.
+/// Writes notifications of one size, each with a number.
 #[derive(Debug)]
-pub struct Numbered {
+pub struct NumberedLines {
     line: Vec<u8>,
 }
 
@@ -11,14 +11,14 @@ const DIGITS: usize = 10;
 const FILLER: &[u8] = br#"","filler":""#;
 const END: &[u8] = b"\"}}\n";
 
-impl Numbered {
-    /// The shortest line, newline included.
+impl NumberedLines {
+    /// The length of the shortest line, newline included.
     pub const SHORTEST: usize = START.len() + DIGITS + FILLER.len() + END.len();
 
     /// Lines of `size` bytes, newline included.
-    pub fn new(size: usize) -> Numbered {
+    pub fn new(size: usize) -> NumberedLines {
         let filler = vec![b'.'; size.saturating_sub(Self::SHORTEST)];
-        Numbered { line: [START, &[b'0'; DIGITS], FILLER, &filler, END].concat() }
+        NumberedLines { line: [START, &[b'0'; DIGITS], FILLER, &filler, END].concat() }
     }
 
     /// The line of this number, newline included.
@@ -31,25 +31,26 @@ impl Numbered {
         &self.line
     }
 
-    /// Is this line, without its newline, a numbered one?
+    /// Whether this line, without its newline, is a numbered one.
     pub fn is(line: &[u8]) -> bool {
         line.starts_with(START)
     }
 }
 
-/// Counts numbered lines as they arrive.
+/// Checks that numbered lines arrive in order and unchanged.
 #[derive(Debug, Default)]
-pub struct Tally {
-    expected: Option<Numbered>,
+pub struct SequenceCheck {
+    expected: Option<NumberedLines>,
+    /// The number of lines so far.
     pub count: u64,
-    /// The first line that was not the one whose turn it was.
+    /// The first line that was not the expected one.
     pub wrong: Option<String>,
 }
 
-impl Tally {
-    /// Takes the next line, without its newline.
-    pub fn take(&mut self, line: &[u8]) {
-        let expected = self.expected.get_or_insert_with(|| Numbered::new(line.len() + 1));
+impl SequenceCheck {
+    /// Checks the next line, without its newline.
+    pub fn line(&mut self, line: &[u8]) {
+        let expected = self.expected.get_or_insert_with(|| NumberedLines::new(line.len() + 1));
         let expected = expected.line(self.count);
         if self.wrong.is_none() && &expected[..expected.len() - 1] != line {
             let start = &line[..line.len().min(200)];
