@@ -89,6 +89,7 @@ mod context;
 mod dispatch;
 mod error;
 mod known_calls;
+mod loop_waker;
 mod mcp_connection;
 mod message_type;
 mod next;

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use acp_proxy_core::Driver;
 use acp_wire::lines::{Line, Lines};
@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::component::Component;
 use crate::dispatch::Dispatcher;
+use crate::loop_waker::LoopWaker;
 use crate::shared::{Command, Shared, Task};
 use crate::tool_server::ToolServers;
 
@@ -84,12 +85,15 @@ pub(crate) async fn serve(
     mut writer: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
     let mut runner = Runner::new(component);
+    let gate = LoopWaker::new();
+    let waker = Waker::from(gate.clone());
     // The conductor limits the length of lines, so a component need not.
     let (mut received, mut lines) = (Lines::new(usize::MAX), Vec::new());
     loop {
         while let Some(Line::Text(line)) = received.next_line() {
             runner.handle(&line, &mut lines);
-            poll_fn(|cx| Poll::Ready(runner.advance(cx, &mut lines))).await;
+            gate.run();
+            runner.advance(&mut Context::from_waker(&waker), &mut lines);
         }
         if !lines.is_empty() {
             writer.write_all(&lines).await?;
@@ -100,10 +104,16 @@ pub(crate) async fn serve(
         let count = {
             let mut reading = std::pin::pin!(reader.read_buf(received.room(CHUNK)));
             poll_fn(|cx| {
-                if runner.advance(cx, &mut lines) {
+                gate.run();
+                if runner.advance(&mut Context::from_waker(&waker), &mut lines) {
                     return Poll::Ready(Ok(None));
                 }
-                reading.as_mut().poll(cx).map_ok(Some)
+                let polled = reading.as_mut().poll(cx).map_ok(Some);
+                if polled.is_pending() && gate.pause(cx.waker()) {
+                    // A handler was woken from another thread, or wakes itself: the runtime has its turn first.
+                    cx.waker().wake_by_ref();
+                }
+                polled
             })
             .await?
         };

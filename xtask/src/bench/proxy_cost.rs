@@ -2,7 +2,7 @@
 //!
 //! One chain runs for each kind of proxy, and one without a proxy. All run at the same time and take turns of a
 //! few prompts, so that a slow second of the machine meets all of them. What a proxy adds is the difference to
-//! the chain without a proxy in the same turn.
+//! the chain without a proxy in the same turn. All chains are started anew several times.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,6 +21,9 @@ pub const NAME: &str = "proxy-cost";
 
 /// How many prompts a chain gets in one turn.
 const PROMPTS_IN_A_TURN: usize = 25;
+
+/// How often all chains are started in one round of the benchmark.
+const STARTS: usize = 4;
 
 /// A proxy, and where it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,37 +110,53 @@ pub fn measure(
     stderr: &Path,
 ) -> Result<Costs, String> {
     let _pinned = Pinned::to_one_cpu()?;
-    let start = |component: Option<String>| -> Result<Prompts, String> {
+    let components: Vec<(Kind, String)> = Kind::ALL
+        .into_iter()
+        .filter_map(|kind| Some((kind, kind.component(programs, official.as_deref())?)))
+        .collect();
+    let added = components.iter().map(|(kind, _)| (*kind, Vec::new())).collect();
+    let mut costs = Costs { without: Vec::new(), added };
+    // The same program is a few percent faster or slower each time it is started.
+    for _ in 0..STARTS * effort.rounds {
+        measure_chains(programs, &components, &mut costs, effort, stderr)?;
+    }
+    Ok(costs)
+}
+
+/// Starts all chains, and measures them for some time.
+fn measure_chains(
+    programs: &Programs,
+    components: &[(Kind, String)],
+    costs: &mut Costs,
+    effort: Effort,
+    stderr: &Path,
+) -> Result<(), String> {
+    let start = |component: Option<&String>| -> Result<Prompts, String> {
         let mut command = Command::new(&programs.ours);
         command.arg("agent").args(component).arg(quote_path(&programs.stubs.join("stub_agent")));
         // A developer's log filter would be measured too.
         command.env_remove("RUST_LOG");
-        let limit = effort.limit * effort.rounds as u32;
-        let mut chain = Chain::start(command, stderr, limit)?;
+        let mut chain = Chain::start(command, stderr, effort.limit)?;
         let params = prompt_params(&chain.session()?, "How do I read a file line by line?");
         let mut prompts = Prompts { chain, params };
         prompts.turn(4 * PROMPTS_IN_A_TURN)?;
         Ok(prompts)
     };
+    let failed = |kind: Kind| move |why: String| format!("{}: {why}", kind.title());
     let mut without = start(None)?;
     let mut chains = Vec::new();
-    let mut costs = Costs::default();
-    for kind in Kind::ALL {
-        let Some(component) = kind.component(programs, official.as_deref()) else { continue };
-        chains.push(start(Some(component)).map_err(|why| format!("{}: {why}", kind.title()))?);
-        costs.added.push((kind, Vec::new()));
+    for (kind, component) in components {
+        chains.push(start(Some(component)).map_err(failed(*kind))?);
     }
     let begin = Instant::now();
-    let budget = effort.budget * effort.rounds as u32 * 4;
-    while begin.elapsed() < budget {
+    while begin.elapsed() < effort.budget {
         let base = without.turn(PROMPTS_IN_A_TURN)?;
         costs.without.push(base);
         for (chain, (kind, figures)) in chains.iter_mut().zip(&mut costs.added) {
-            let took = chain.turn(PROMPTS_IN_A_TURN);
-            figures.push(took.map_err(|why| format!("{}: {why}", kind.title()))? - base);
+            figures.push(chain.turn(PROMPTS_IN_A_TURN).map_err(failed(*kind))? - base);
         }
     }
-    Ok(costs)
+    Ok(())
 }
 
 fn quote_path(path: &Path) -> String {

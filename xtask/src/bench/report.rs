@@ -110,9 +110,9 @@ pub fn proxy_costs(costs: Option<&Costs>) -> String {
 ## What one proxy adds to a prompt on one CPU
 
 A chain with one proxy of each kind and a chain without a proxy run at the same time and take turns of some
-prompts ({turns} turns). A figure is the median over all turns of the difference to the chain without a proxy in
-the same turn, which takes {without} µs. The proxy on our SDK is the built-in `log` at level `error`, which sees
-each message and writes nothing. The proxy on the official SDK, `agent-client-protocol` 5.0.0, passes everything
+prompts ({turns} turns); all are started anew several times. A figure is the median over all turns of the
+difference to the chain without a proxy in the same turn, which takes {without} µs. The proxy on our SDK is the
+built-in `log` at level `error`, which sees each message and writes nothing. The proxy on the official SDK, `agent-client-protocol` 5.0.0, passes everything
 on. The proxies that handle prompts read each prompt into the schema's type and send it on: the built-in `context`
 changes nothing after the first prompt, the official SDK's proxy appends a word. All are optimised builds.
 
