@@ -1,46 +1,46 @@
-//! What proxies and editors are told of the agent: that MCP over ACP can be used.
+//! The answer to `initialize` that proxies and editors receive: it declares MCP over ACP.
 
 use mcp::BridgePolicy;
 
-use crate::stage::*;
+use crate::harness::*;
 
 const PROXIES: [&str; 7] = ["P5", "P4", "P3", "P3t", "P2", "P1", "P0"];
 
-/// What an SCP proxy answers to `initialize`, and what of it the others are told.
+/// The answer of an SCP proxy to `initialize`, and the part of it that the others receive.
 const SCP_PROXY: &str = r#"{"protocolVersion":1,"agentCapabilities":{}}"#;
 const SCP_PROXY_TOLD: &str =
     r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
 
-/// The agent says this; a proxy gets, and passes on, that.
+/// Checks that a proxy receives `expected` when the agent answers `agent`, and passes it on.
 #[track_caller]
-fn told(agent: &str, version: &str, expected: &str) {
+fn check_capabilities(agent: &str, version: &str, expected: &str) {
     for dialect in PROXIES {
-        let mut stage =
-            Stage::before_greeting(&format!("p1:P5 p2:{dialect} agent"), BridgePolicy::Auto);
-        stage.say("editor", &format!(r#"initialize 1 {{"protocolVersion":{version}}}"#));
-        let first = stage.see("p1", "initialize ? …");
-        stage.say("p1", &format!(r#"~initialize 1 {{"protocolVersion":{version}}}"#));
-        let second = stage.see("p2", "initialize ? …");
-        stage.say("p2", &format!(r#"~initialize 1 {{"protocolVersion":{version}}}"#));
-        let third = stage.see("agent", "initialize ? …");
-        stage.say("agent", &format!("result {third} {agent}"));
-        stage.see("p2", &format!("result 1 {}", in_words_of(dialect, expected)));
-        // It passes on what it was told, or what the agent would have said without us. An SCP proxy has answered
-        // in its own name before it had a successor.
-        stage.say("p2", &format!("result {second} {agent}"));
+        let mut harness =
+            Harness::before_initialize(&format!("p1:P5 p2:{dialect} agent"), BridgePolicy::Auto);
+        harness.send_line("editor", &format!(r#"initialize 1 {{"protocolVersion":{version}}}"#));
+        let first = harness.expect("p1", "initialize ? …");
+        harness.send_line("p1", &format!(r#"~initialize 1 {{"protocolVersion":{version}}}"#));
+        let second = harness.expect("p2", "initialize ? …");
+        harness.send_line("p2", &format!(r#"~initialize 1 {{"protocolVersion":{version}}}"#));
+        let third = harness.expect("agent", "initialize ? …");
+        harness.send_line("agent", &format!("result {third} {agent}"));
+        harness.expect("p2", &format!("result 1 {}", encoded_for(dialect, expected)));
+        // The proxy passes on the answer that it has received, or the original answer of the agent.
+        // An SCP proxy has answered on its own before it had a successor.
+        harness.send_line("p2", &format!("result {second} {agent}"));
         let (passed, told) = match dialect {
             "P0" => (SCP_PROXY, SCP_PROXY_TOLD),
             _ => (agent, expected),
         };
-        stage.see("p1", &format!("result 1 {told}"));
-        stage.say("p1", &format!("result {first} {passed}"));
-        stage.see("editor", &format!("result 1 {told}"));
-        stage.quiet();
+        harness.expect("p1", &format!("result 1 {told}"));
+        harness.send_line("p1", &format!("result {first} {passed}"));
+        harness.expect("editor", &format!("result 1 {told}"));
+        harness.expect_nothing_more();
     }
 }
 
-/// A proxy is told in the words of its generation, too.
-fn in_words_of(dialect: &str, result: &str) -> String {
+/// The same answer in the encoding of the proxy's generation.
+fn encoded_for(dialect: &str, result: &str) -> String {
     let place: &[&str] = match dialect {
         "P4" | "P3" => &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
         "P3t" => &["capabilities", "mcp_acp_transport"],
@@ -52,13 +52,13 @@ fn in_words_of(dialect: &str, result: &str) -> String {
 
 /// Checklist 74.
 #[test]
-fn proxies_and_editor_see_the_capability_whatever_the_agent_and_other_proxies_say() {
-    told(
+fn proxies_and_the_editor_see_the_capability_whatever_the_agent_declares() {
+    check_capabilities(
         r#"{"protocolVersion":1}"#,
         "1",
         r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
     );
-    told(
+    check_capabilities(
         r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true,"acp":false},"x":1.0},"z":2}"#,
         "1",
         r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true,"acp":true},"x":1.0},"z":2}"#,
@@ -67,13 +67,13 @@ fn proxies_and_editor_see_the_capability_whatever_the_agent_and_other_proxies_sa
 
 /// Checklist 74, 109.
 #[test]
-fn in_v2_it_has_another_place() {
-    told(
+fn in_acp_v2_the_capability_has_another_path() {
+    check_capabilities(
         r#"{"protocolVersion":2,"info":{},"capabilities":{"session":{"mcp":{"stdio":{}}}}}"#,
         "2",
         r#"{"protocolVersion":2,"info":{},"capabilities":{"session":{"mcp":{"stdio":{},"acp":{}}}}}"#,
     );
-    told(
+    check_capabilities(
         r#"{"protocolVersion":2,"info":{},"capabilities":{}}"#,
         "2",
         r#"{"protocolVersion":2,"info":{},"capabilities":{"session":{"mcp":{"acp":{}}}}}"#,
@@ -82,7 +82,7 @@ fn in_v2_it_has_another_place() {
 
 /// Checklist 74.
 #[test]
-fn nothing_is_added_where_the_agent_says_it() {
+fn the_answer_of_an_agent_that_declares_the_capability_is_unchanged() {
     for (result, version) in [
         (NATIVE, "1"),
         (
@@ -90,40 +90,40 @@ fn nothing_is_added_where_the_agent_says_it() {
             "2",
         ),
     ] {
-        told(result, version, result);
+        check_capabilities(result, version, result);
     }
 }
 
 #[test]
-fn errors_pass_and_a_second_greeting_is_answered_too() {
-    let mut stage = Stage::before_greeting("(p1:P4) agent", BridgePolicy::Auto);
-    stage.say("editor", r#"initialize 1 {"protocolVersion":1}"#);
-    let id = stage.see("agent", "initialize ? …");
-    stage.say("agent", &format!(r#"error {id} {{"code":-32000,"message":"log in"}}"#));
-    stage.see("editor", r#"error 1 {"code":-32000,"message":"log in"}"#);
+fn errors_pass_unchanged_and_a_second_initialize_is_answered() {
+    let mut harness = Harness::before_initialize("(p1:P4) agent", BridgePolicy::Auto);
+    harness.send_line("editor", r#"initialize 1 {"protocolVersion":1}"#);
+    let id = harness.expect("agent", "initialize ? …");
+    harness.send_line("agent", &format!(r#"error {id} {{"code":-32000,"message":"log in"}}"#));
+    harness.expect("editor", r#"error 1 {"code":-32000,"message":"log in"}"#);
     for again in 2..4 {
-        stage.say("editor", &format!(r#"initialize {again} {{"protocolVersion":1}}"#));
-        let id = stage.see("agent", "initialize ? …");
-        stage.say("agent", &format!(r#"result {id} {{"protocolVersion":1}}"#));
-        stage.see("editor", &format!(r#"result {again} {{…"acp":true…}}"#));
+        harness.send_line("editor", &format!(r#"initialize {again} {{"protocolVersion":1}}"#));
+        let id = harness.expect("agent", "initialize ? …");
+        harness.send_line("agent", &format!(r#"result {id} {{"protocolVersion":1}}"#));
+        harness.expect("editor", &format!(r#"result {again} {{…"acp":true…}}"#));
     }
-    stage.quiet();
+    harness.expect_nothing_more();
 }
 
-/// Checklist 74: who speaks of agents with other versions is told in its own words, the editor
-/// nothing.
+/// Checklist 74: proxies of the oldest generation get the older capability, and the editor gets
+/// none.
 #[test]
-fn editors_of_the_oldest_generation_are_told_nothing() {
+fn editors_of_the_oldest_generation_do_not_get_the_capability() {
     let any_version = |setup: &mut engine::Setup| setup.chain.any_version = true;
-    let mut stage = Stage::of_setup("p1:P2 agent", BridgePolicy::Auto, any_version);
-    let hello = r#"{"protocolVersion":"0.1.0"}"#;
-    stage.say("editor", &format!("initialize 1 {hello}"));
-    let first = stage.see("p1", "initialize ? …");
-    stage.say("p1", &format!("~initialize 1 {hello}"));
-    let second = stage.see("agent", "initialize ? …");
-    stage.say("agent", &format!("result {second} {hello}"));
+    let mut harness = Harness::with_setup("p1:P2 agent", BridgePolicy::Auto, any_version);
+    let initialize = r#"{"protocolVersion":"0.1.0"}"#;
+    harness.send_line("editor", &format!("initialize 1 {initialize}"));
+    let first = harness.expect("p1", "initialize ? …");
+    harness.send_line("p1", &format!("~initialize 1 {initialize}"));
+    let second = harness.expect("agent", "initialize ? …");
+    harness.send_line("agent", &format!("result {second} {initialize}"));
     let told = r#"{"protocolVersion":"0.1.0","_meta":{"mcp_acp_transport":true}}"#;
-    stage.see("p1", &format!("result 1 {told}"));
-    stage.say("p1", &format!("result {first} {told}"));
-    stage.see("editor", &format!("result 1 {hello}"));
+    harness.expect("p1", &format!("result 1 {told}"));
+    harness.send_line("p1", &format!("result {first} {told}"));
+    harness.expect("editor", &format!("result 1 {initialize}"));
 }

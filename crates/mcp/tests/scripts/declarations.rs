@@ -1,13 +1,13 @@
-//! Servers in the requests that set a session up, as each component gets to see them.
+//! Servers in set-up requests, as each component receives them.
 
 use mcp::{BridgePolicy, Transport};
 
-use crate::stage::*;
+use crate::harness::*;
 
 const SETS_UP: [&str; 4] = ["session/new", "session/load", "session/resume", "session/fork"];
 const OLDER_DIALECTS: [&str; 6] = ["P4", "P3", "P3t", "P2", "P1", "P0"];
 
-/// Every spelling of a server `N` that its provider calls `U`: in a list, and in a map.
+/// Every declaration of a server `N` with the id `U`: in a list, and in a map.
 const SPELLINGS: [(&str, &str); 5] = [
     (r#"{"type":"acp","name":"N","serverId":"U"}"#, r#"{"transport":"acp","serverId":"U"}"#),
     (r#"{"type":"acp","name":"N","id":"U"}"#, r#"{"transport":"acp","id":"U"}"#),
@@ -21,19 +21,19 @@ const URL: &str = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
 const V2_NONE: &str =
     r#"{"protocolVersion":2,"info":{"name":"a","version":"1"},"capabilities":{"session":{}}}"#;
 
-fn v2(kinds: &str) -> String {
-    V2_NONE.replace(r#""session":{}"#, &format!(r#""session":{{"mcp":{{{kinds}}}}}"#))
+fn v2(transports: &str) -> String {
+    V2_NONE.replace(r#""session":{}"#, &format!(r#""session":{{"mcp":{{{transports}}}}}"#))
 }
 
-/// What the component after a provider gets for what the provider declares.
+/// Checks the set-up request that the component behind a provider receives.
 #[track_caller]
-fn passes(cast: &str, agent: &str, given: &str, expected: &str) {
+fn passes(participants: &str, agent: &str, given: &str, expected: &str) {
     for method in SETS_UP {
-        let mut stage = Stage::new(cast, agent);
-        let next = cast.split([' ', ':']).nth(2).unwrap();
-        stage.say("p1", &format!("~{method} 1 {given}"));
-        stage.see(next, &format!("{method} ? {expected}"));
-        stage.quiet();
+        let mut harness = Harness::new(participants, agent);
+        let next = participants.split([' ', ':']).nth(2).unwrap();
+        harness.send_line("p1", &format!("~{method} 1 {given}"));
+        harness.expect(next, &format!("{method} ? {expected}"));
+        harness.expect_nothing_more();
     }
 }
 
@@ -49,13 +49,13 @@ fn map(entry: &str) -> String {
 #[test]
 fn components_older_than_p5_get_a_url_that_they_pass_on() {
     for dialect in OLDER_DIALECTS {
-        let cast = format!("p1:P5 p2:{dialect} agent");
+        let participants = format!("p1:P5 p2:{dialect} agent");
         for (as_list, as_map) in SPELLINGS {
-            // Whoever leaves out the headers is taken as it is.
+            // A declaration without headers stays unchanged.
             let kept = as_list.contains("http").then_some((as_list, as_map));
             let (url, url_in_map) = kept.unwrap_or((URL, SPELLINGS[3].1));
-            passes(&cast, STDIO, &list(as_list), &list(url));
-            passes(&cast, STDIO, &map(as_map), &map(url_in_map));
+            passes(&participants, STDIO, &list(as_list), &list(url));
+            passes(&participants, STDIO, &map(as_map), &map(url_in_map));
         }
     }
 }
@@ -71,9 +71,9 @@ fn p5_components_get_a_server_id() {
     }
 }
 
-/// Checklist 97: an SCP server has no id, so it gets one that nobody else has.
+/// Checklist 97: an SCP server has no id, so it gets a unique one.
 #[test]
-fn a_server_of_scp_passes_other_generations() {
+fn an_scp_server_passes_components_of_other_generations() {
     let scp = r#"{"type":"scp","name":"N"}"#;
     let given = list(scp);
     let url = r#"{"type":"http","name":"N","url":"acp:scp:1:N","headers":[]}"#;
@@ -84,14 +84,14 @@ fn a_server_of_scp_passes_other_generations() {
     passes("p1:P0 agent", NATIVE, &given, &list(both));
     passes("p1:P0 agent", SCP, &given, &given);
     passes("p1:P0 agent", SCP, &map(r#"{"transport":"scp"}"#), &map(r#"{"transport":"scp"}"#));
-    let mut stage = Stage::new("p1:P0 (p2:P4) (p3:P5) agent", SCP);
-    stage.say("p1", &format!("~session/new 1 {given}"));
-    stage.see("agent", &format!("session/new ? {given}"));
+    let mut harness = Harness::new("p1:P0 (p2:P4) (p3:P5) agent", SCP);
+    harness.send_line("p1", &format!("~session/new 1 {given}"));
+    harness.expect("agent", &format!("session/new ? {given}"));
 }
 
 /// Checklist 69, 72.
 #[test]
-fn a_native_agent_gets_the_declaration_as_it_is() {
+fn a_native_agent_gets_the_declaration_unchanged() {
     let given = r#"{"cwd":"/x", "mcpServers":[ {"type":"acp","name":"N","serverId":"U","z":1} ]}"#;
     passes("p1:P5 agent", NATIVE, given, given);
     let given = list(r#"{"type":"acp","name":"N","id":"U"}"#);
@@ -101,7 +101,7 @@ fn a_native_agent_gets_the_declaration_as_it_is() {
 }
 
 #[test]
-fn what_is_spelt_anew_for_a_native_agent_has_both_ids() {
+fn a_declaration_that_is_rewritten_for_a_native_agent_has_both_ids() {
     let both = list(r#"{"type":"acp","name":"N","id":"U","serverId":"U"}"#);
     for (as_list, _) in &SPELLINGS[2..] {
         passes("p1:P4 agent", NATIVE, &list(as_list), &both);
@@ -111,9 +111,9 @@ fn what_is_spelt_anew_for_a_native_agent_has_both_ids() {
     passes("p1:P4 agent", NATIVE, &list(kept), &list(both));
 }
 
-/// Agents that say it with older words know the older spellings.
+/// Agents with the older capability understand the older declarations.
 #[test]
-fn an_older_native_agent_gets_older_spellings() {
+fn an_older_native_agent_gets_older_declarations() {
     for words in [
         OLDER,
         r#"{"protocolVersion":1,"mcp_acp_transport":true}"#,
@@ -132,7 +132,7 @@ fn an_older_native_agent_gets_older_spellings() {
 
 /// Checklist 70, 71, 72.
 #[test]
-fn other_agents_get_a_place_to_call() {
+fn agents_without_mcp_over_acp_get_an_endpoint() {
     let stdio = r#"{"name":"N","command":"/conductor","args":["mcp","7000"],"env":[{"name":"SECRET","value":"s1"}]}"#;
     let http = r#"{"type":"http","name":"N","url":"http://127.0.0.1:7000/mcp","headers":[{"name":"Authorization","value":"Bearer s1"}]}"#;
     for (as_list, as_map) in SPELLINGS {
@@ -147,7 +147,7 @@ fn other_agents_get_a_place_to_call() {
 
 /// Checklist 109.
 #[test]
-fn in_v2_every_server_has_a_type() {
+fn in_acp_v2_every_server_has_a_type() {
     let stdio = r#"{"type":"stdio","name":"N","command":"/conductor","args":["mcp","7000"],"env":[{"name":"SECRET","value":"s1"}]}"#;
     let http = r#"{"type":"http","name":"N","url":"http://127.0.0.1:7000/mcp","headers":[{"name":"Authorization","value":"Bearer s1"}]}"#;
     let given = list(SERVER_ID);
@@ -155,7 +155,7 @@ fn in_v2_every_server_has_a_type() {
     passes("p1:P5 agent", &v2(r#""http":{}"#), &given, &list(http));
     passes("p1:P5 agent", &v2(r#""stdio":{},"http":{}"#), &given, &list(http));
     passes("p1:P5 agent", &v2(r#""stdio":{},"http":{},"acp":{}"#), &given, &given);
-    // Its other servers have other types, and stay.
+    // Servers with other types stay unchanged.
     let others = r#"{"type":"stdio","name":"a","command":"b"},{"type":"_own","name":"c"}"#;
     let given = list(&format!("{others},{SERVER_ID}"));
     let expected = list(&format!("{others},{stdio}"));
@@ -164,25 +164,26 @@ fn in_v2_every_server_has_a_type() {
 
 /// Checklist 109.
 #[test]
-fn an_agent_of_v2_without_any_transport_cannot_have_servers() {
+fn a_v2_agent_without_any_transport_cannot_have_servers() {
     for agent in [V2_NONE, &v2(r#""sse":{}"#), &v2(r#""stdio":null"#)] {
-        let mut stage = Stage::new("p1:P5 agent", agent);
-        stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
-        stage.see(
+        let mut harness = Harness::new("p1:P5 agent", agent);
+        harness.send_line("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
+        harness.expect(
             "p1",
             r#"error 1 {"code":-32602,"message":"agent 'agent' accepts MCP servers neither…"}"#,
         );
-        stage.quiet();
-        stage.empty();
+        harness.expect_nothing_more();
+        harness.expect_all_closed();
     }
-    let mut stage = Stage::with_policy("p1:P5 agent", V2_NONE, BridgePolicy::Only(Transport::Http));
-    stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
-    stage.see("agent", r#"session/new ? …"type":"http"…"#);
+    let mut harness =
+        Harness::with_policy("p1:P5 agent", V2_NONE, BridgePolicy::Only(Transport::Http));
+    harness.send_line("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
+    harness.expect("agent", r#"session/new ? …"type":"http"…"#);
 }
 
 /// Checklist 73.
 #[test]
-fn other_servers_and_everything_else_stay_as_they_are_spelt() {
+fn other_servers_and_members_stay_unchanged() {
     let before = r#"{"name":"a", "command":"b","args":[],"env":[ ]},{"type":"http","name":"h","url":"http://acp:1/","headers":[]}"#;
     let after = r#"{"type":"sse","name":"s","url":"https:\/\/y","headers":[]},{"type":"acp2","name":"q","serverId":"U"}"#;
     let params = |entry: &str| {
@@ -192,7 +193,7 @@ fn other_servers_and_everything_else_stay_as_they_are_spelt() {
     passes("p1:P5 p2:P4 agent", STDIO, &params(SERVER_ID), &params(URL));
     passes("p1:P4 p2:P5 agent", STDIO, &params(URL), &params(SERVER_ID));
     passes("p1:P5 agent", STDIO, &params(SERVER_ID), &params(stdio));
-    // Where there is nothing for us, nothing is touched.
+    // A request without ACP servers stays unchanged.
     for given in [
         r#"{"mcpServers":[ {"name":"a","command":"b"} , {"type":"http","name":"h","url":"http://x"} ]}"#,
         r#"{"mcpServers": null, "cwd":"/"}"#,
@@ -203,39 +204,40 @@ fn other_servers_and_everything_else_stay_as_they_are_spelt() {
         passes("p1:P5 p2:P4 agent", STDIO, given, given);
         passes("p1:P5 agent", STDIO, given, given);
     }
-    let mut stage = Stage::new("p1:P5 agent", STDIO);
+    let mut harness = Harness::new("p1:P5 agent", STDIO);
     let prompt = format!(r#"session/prompt 1 {{"mcpServers":[{SERVER_ID}]}}"#);
-    stage.say("p1", &format!("~{prompt}"));
-    stage.see("agent", &prompt.replace(" 1 ", " ? "));
-    stage.say("p1", &format!(r#"~session/update {{"mcpServers":[{SERVER_ID}]}}"#));
-    stage.see("agent", &format!(r#"session/update {{"mcpServers":[{SERVER_ID}]}}"#));
+    harness.send_line("p1", &format!("~{prompt}"));
+    harness.expect("agent", &prompt.replace(" 1 ", " ? "));
+    harness.send_line("p1", &format!(r#"~session/update {{"mcpServers":[{SERVER_ID}]}}"#));
+    harness.expect("agent", &format!(r#"session/update {{"mcpServers":[{SERVER_ID}]}}"#));
 }
 
-/// Without an id there is nothing to address it by, nor another spelling for older components.
+/// A server without an id cannot be addressed, and cannot be declared to older components.
 #[test]
-fn a_server_without_an_id_is_refused_by_name() {
+fn a_server_without_an_id_is_refused_with_an_error_that_names_it() {
     let given = list(r#"{"type":"acp","name":"nemo"}"#);
-    for cast in ["p1:P5 agent", "p1:P5 (p2:P5) agent", "p1:P5 (p2:P4) agent", "p1:P5 (p2:P3) agent"]
+    for participants in
+        ["p1:P5 agent", "p1:P5 (p2:P5) agent", "p1:P5 (p2:P4) agent", "p1:P5 (p2:P3) agent"]
     {
-        let mut stage = Stage::new(cast, STDIO);
-        stage.say("p1", &format!("~session/new 1 {given}"));
-        stage.see("p1", r#"error 1 {"code":-32602,"message":"…'nemo'…"}"#);
-        stage.quiet();
-        stage.empty();
+        let mut harness = Harness::new(participants, STDIO);
+        harness.send_line("p1", &format!("~session/new 1 {given}"));
+        harness.expect("p1", r#"error 1 {"code":-32602,"message":"…'nemo'…"}"#);
+        harness.expect_nothing_more();
+        harness.expect_all_closed();
     }
-    // Checklist 89: also if the agent might take it.
-    let mut stage = Stage::new("p1:P5 p2:P4 agent", NATIVE);
-    stage.say("p1", &format!("~session/new 1 {given}"));
-    stage.see("p1", r#"error 1 {"code":-32602,"message":"…'nemo'…"}"#);
-    stage.quiet();
+    // Checklist 89: also if the agent might accept it.
+    let mut harness = Harness::new("p1:P5 p2:P4 agent", NATIVE);
+    harness.send_line("p1", &format!("~session/new 1 {given}"));
+    harness.expect("p1", r#"error 1 {"code":-32602,"message":"…'nemo'…"}"#);
+    harness.expect_nothing_more();
 }
 
 #[test]
-fn a_server_that_cannot_be_given_a_place_is_refused_with_the_reason() {
-    let mut stage = Stage::new("p1:P5 agent", STDIO);
-    stage.desk.full = Some("no port is free".into());
-    stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
-    stage.see("p1", r#"error 1 {"code":-32603,"message":"the MCP server 'N' cannot be offered to agent 'agent': no port is free"}"#);
-    stage.quiet();
-    stage.empty();
+fn a_session_is_refused_with_the_reason_if_an_endpoint_cannot_be_opened() {
+    let mut harness = Harness::new("p1:P5 agent", STDIO);
+    harness.endpoints.failure = Some("no port is free".into());
+    harness.send_line("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
+    harness.expect("p1", r#"error 1 {"code":-32603,"message":"the MCP server 'N' cannot be offered to agent 'agent': no port is free"}"#);
+    harness.expect_nothing_more();
+    harness.expect_all_closed();
 }

@@ -1,63 +1,63 @@
-//! The exact words of each form, as the documents and published programs have them.
+//! The exact messages of each form, as in the protocol documents and in published programs.
 
 use mcp::ClientId;
 
-use crate::stage::*;
+use crate::harness::*;
 
 const SERVER: &str = r#"{"type":"acp","name":"N","serverId":"U"}"#;
 const URL: &str = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
 
-/// A session for which a proxy declares one server. The agent has not answered.
-fn declared(dialect: &str, agent: &str, entry: &str) -> Stage {
-    let mut stage = Stage::new(&format!("p1:{dialect} agent"), agent);
-    stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
-    stage.see("agent", "session/new ? …");
-    stage
+/// A session for which a proxy declares one server. The agent has not answered yet.
+fn declared(dialect: &str, agent: &str, entry: &str) -> Harness {
+    let mut harness = Harness::new(&format!("p1:{dialect} agent"), agent);
+    harness.send_line("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
+    harness.expect("agent", "session/new ? …");
+    harness
 }
 
-/// The same, and a client of the bridge has called.
-fn called(dialect: &str, entry: &str) -> (Stage, ClientId) {
-    let mut stage = declared(dialect, STDIO, entry);
-    let client_id = stage.call(stage.tickets()[0]);
-    (stage, client_id)
+/// The same, with a connected client of the bridge.
+fn with_client(dialect: &str, entry: &str) -> (Harness, ClientId) {
+    let mut harness = declared(dialect, STDIO, entry);
+    let client_id = harness.connect_client(harness.tickets()[0]);
+    (harness, client_id)
 }
 
-/// One question, one notification each way, one question back and the end, with the words of a
-/// provider that has connections.
+/// One request, one notification in each direction, one request of the server, and a disconnect,
+/// with the messages of a provider that has connections.
 fn converse(dialect: &str, entry: &str, words: &[(&str, &str)]) {
-    let (mut stage, client) = called(dialect, entry);
+    let (mut harness, client) = with_client(dialect, entry);
     let mut words = words.iter();
     let mut next = || *words.next().unwrap();
-    stage.hear(client, "tools/list 1");
+    harness.client_sends(client, "tools/list 1");
     let (connect, connected) = next();
-    let id = stage.see("p1", connect);
-    stage.say("p1", &format!("result {id} {connected}"));
+    let id = harness.expect("p1", connect);
+    harness.send_line("p1", &format!("result {id} {connected}"));
     let (asked, answer) = next();
-    let id = stage.see("p1", asked);
-    stage.say("p1", &format!("result {id} {answer}"));
-    stage.told(client, r#"result 1 {"tools":[]}"#);
+    let id = harness.expect("p1", asked);
+    harness.send_line("p1", &format!("result {id} {answer}"));
+    harness.expect_client(client, r#"result 1 {"tools":[]}"#);
     let (noted, notes) = next();
-    stage.hear(client, "notifications/initialized");
-    stage.see("p1", noted);
-    stage.say("p1", notes);
-    stage.told(client, r#"notifications/progress {"progress":1}"#);
+    harness.client_sends(client, "notifications/initialized");
+    harness.expect("p1", noted);
+    harness.send_line("p1", notes);
+    harness.expect_client(client, r#"notifications/progress {"progress":1}"#);
     let (asks, answered) = next();
-    stage.say("p1", asks);
-    let id = stage.told(client, r#"sampling/createMessage ? {"x":1}"#);
-    stage.hear(client, &format!(r#"result {id} {{"y":2}}"#));
-    stage.see("p1", answered);
-    stage.hang_up(client);
-    let (goodbye, _) = next();
-    let id = stage.see("p1", goodbye);
+    harness.send_line("p1", asks);
+    let id = harness.expect_client(client, r#"sampling/createMessage ? {"x":1}"#);
+    harness.client_sends(client, &format!(r#"result {id} {{"y":2}}"#));
+    harness.expect("p1", answered);
+    harness.disconnect(client);
+    let (disconnect_id, _) = next();
+    let id = harness.expect("p1", disconnect_id);
     if !id.is_empty() {
-        stage.say("p1", &format!("result {id} {{}}"));
+        harness.send_line("p1", &format!("result {id} {{}}"));
     }
-    stage.quiet();
+    harness.expect_nothing_more();
 }
 
 /// Checklist 76, 77, 80, 91.
 #[test]
-fn m2() {
+fn the_messages_of_form_m2() {
     converse(
         "P3",
         URL,
@@ -88,7 +88,7 @@ fn m2() {
 
 /// Checklist 76, 80, 91.
 #[test]
-fn m3() {
+fn the_messages_of_form_m3() {
     converse(
         "P4",
         URL,
@@ -114,23 +114,23 @@ fn m3() {
     );
 }
 
-/// The consumer chooses the id of the connection.
+/// In this form the consumer chooses the id of the connection.
 #[test]
-fn m3t() {
-    let (mut stage, client) = called("P3t", URL);
-    stage.hear(client, r#"tools/call 1 {"name":"x"}"#);
-    let id = stage.see("p1", r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U","connectionId":"mcp-over-acp:1"}"#);
-    stage.say("p1", &format!(r#"result {id} {{"serverInfo":{{}},"tools":[]}}"#));
-    stage.see(
+fn the_messages_of_form_m3t() {
+    let (mut harness, client) = with_client("P3t", URL);
+    harness.client_sends(client, r#"tools/call 1 {"name":"x"}"#);
+    let id = harness.expect("p1", r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U","connectionId":"mcp-over-acp:1"}"#);
+    harness.send_line("p1", &format!(r#"result {id} {{"serverInfo":{{}},"tools":[]}}"#));
+    harness.expect(
         "p1",
         r#"~_mcp/message ? {"connectionId":"mcp-over-acp:1","method":"tools/call","params":{"name":"x"}}"#,
     );
-    stage.quiet();
+    harness.expect_nothing_more();
 }
 
 /// Checklist 79, 80.
 #[test]
-fn m4() {
+fn the_messages_of_form_m4() {
     converse(
         "P5",
         r#"{"name":"N","transport":"acp","uuid":"U"}"#,
@@ -155,7 +155,7 @@ fn m4() {
 
 /// Checklist 80.
 #[test]
-fn m5_and_m6() {
+fn the_messages_of_forms_m5_and_m6() {
     for (dialect, entry, connect) in [
         ("P5", r#"{"type":"acp","name":"N","id":"U"}"#, r#"~mcp/connect ? {"acpId":"U"}"#),
         ("P4", SERVER, r#"~mcp/connect ? {"serverId":"U"}"#),
@@ -185,7 +185,7 @@ fn m5_and_m6() {
 
 /// Checklist 78, 91, and 97 for the form that looks like it.
 #[test]
-fn m0_and_m1() {
+fn the_messages_of_forms_m0_and_m1() {
     for (dialect, entry, [asked, noted, noting, asking], name) in [
         (
             "P1",
@@ -210,76 +210,79 @@ fn m0_and_m1() {
             r#""name":"N","#,
         ),
     ] {
-        let (mut stage, client) = called(dialect, entry);
-        stage.hear(client, "tools/list 1");
-        let id = stage.see(
+        let (mut harness, client) = with_client(dialect, entry);
+        harness.client_sends(client, "tools/list 1");
+        let id = harness.expect(
             "p1",
             &format!(
                 r#"{asked}{{"jsonrpc":"2.0","id":"…","method":"tools/list","params":{{}}}}}}"#
             ),
         );
         let inner = format!(r#"{{"jsonrpc":"2.0","id":"{id}","result":{{"tools":[]}}}}"#);
-        stage.say("p1", &format!(r#"result {id} {{{name}"message":{inner}}}"#));
-        stage.told(client, r#"result 1 {"tools":[]}"#);
-        stage.hear(client, r#"notifications/cancelled {"requestId":9}"#);
-        stage.hear(client, r#"notifications/roots/list_changed {}"#);
-        stage.see("p1", &format!(r#"{noted}{{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{{}}}}}}"#));
-        stage.say(
+        harness.send_line("p1", &format!(r#"result {id} {{{name}"message":{inner}}}"#));
+        harness.expect_client(client, r#"result 1 {"tools":[]}"#);
+        harness.client_sends(client, r#"notifications/cancelled {"requestId":9}"#);
+        harness.client_sends(client, r#"notifications/roots/list_changed {}"#);
+        harness.expect("p1", &format!(r#"{noted}{{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{{}}}}}}"#));
+        harness.send_line(
             "p1",
             &format!(
                 r#"{noting}{{"jsonrpc":"2.0","method":"notifications/progress","params":{{}}}}}}"#
             ),
         );
-        stage.told(client, "notifications/progress {}");
-        stage.say("p1", &format!(r#"{asking}{{"jsonrpc":"2.0","id":"m2","method":"sampling/createMessage","params":{{}}}}}}"#));
-        let id = stage.told(client, "sampling/createMessage ? {}");
-        stage.hear(client, &format!(r#"result {id} {{"y":2}}"#));
-        stage.see(
+        harness.expect_client(client, "notifications/progress {}");
+        harness.send_line("p1", &format!(r#"{asking}{{"jsonrpc":"2.0","id":"m2","method":"sampling/createMessage","params":{{}}}}}}"#));
+        let id = harness.expect_client(client, "sampling/createMessage ? {}");
+        harness.client_sends(client, &format!(r#"result {id} {{"y":2}}"#));
+        harness.expect(
             "p1",
             &format!(
                 r#"result S1 {{{name}"message":{{"jsonrpc":"2.0","id":"m2","result":{{"y":2}}}}}}"#
             ),
         );
-        stage.hang_up(client);
-        stage.quiet();
+        harness.disconnect(client);
+        harness.expect_nothing_more();
     }
 }
 
 /// Checklist 82, 83, 91.
 #[test]
-fn m7() {
-    let (mut stage, client) = called("P5", SERVER);
-    let hello = r#"{"protocolVersion":"2025-06-18","capabilities":{"sampling":{}},"clientInfo":{"name":"c","version":"1"}}"#;
-    stage.hear(client, &format!("initialize 1 {hello}"));
-    let id = stage.see(
+fn the_messages_of_form_m7() {
+    let (mut harness, client) = with_client("P5", SERVER);
+    let initialize = r#"{"protocolVersion":"2025-06-18","capabilities":{"sampling":{}},"clientInfo":{"name":"c","version":"1"}}"#;
+    harness.client_sends(client, &format!("initialize 1 {initialize}"));
+    let id = harness.expect(
         "p1",
         r#"~mcp/message ? {"serverId":"U","requestId":"mcp-over-acp:1","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"conductor/connects":true}}}"#,
     );
-    stage.say("p1", &format!(r#"result {id} {{"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}},"prompts":{{}}}},"instructions":"be kind"}}}}"#));
-    stage.told(
+    harness.send_line("p1", &format!(r#"result {id} {{"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}},"prompts":{{}}}},"instructions":"be kind"}}}}"#));
+    harness.expect_client(
         client,
         r#"result 1 {"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"N","version":"…"},"instructions":"be kind"}"#,
     );
-    stage.hear(client, "notifications/initialized");
-    stage.hear(client, "ping 2");
-    stage.told(client, "result 2 {}");
-    stage.quiet();
-    stage.hear(client, r#"tools/call 3 {"name":"x","arguments":{},"_meta":{"progressToken":"t"}}"#);
-    let id = stage.see(
+    harness.client_sends(client, "notifications/initialized");
+    harness.client_sends(client, "ping 2");
+    harness.expect_client(client, "result 2 {}");
+    harness.expect_nothing_more();
+    harness.client_sends(
+        client,
+        r#"tools/call 3 {"name":"x","arguments":{},"_meta":{"progressToken":"t"}}"#,
+    );
+    let id = harness.expect(
         "p1",
         r#"~mcp/message ? {"serverId":"U","requestId":"r-…","method":"tools/call","params":{"name":"x","arguments":{},"_meta":{"progressToken":"t","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}}}}"#,
     );
-    let request = stage.last_member("requestId");
-    stage.say("p1", &format!(r#"~mcp/message {{"serverId":"U","requestId":"{request}","method":"notifications/progress","params":{{"progressToken":"t","progress":1}}}}"#));
-    stage.told(client, r#"notifications/progress {"progressToken":"t","progress":1}"#);
-    stage.say(
+    let request = harness.last_member("requestId");
+    harness.send_line("p1", &format!(r#"~mcp/message {{"serverId":"U","requestId":"{request}","method":"notifications/progress","params":{{"progressToken":"t","progress":1}}}}"#));
+    harness.expect_client(client, r#"notifications/progress {"progressToken":"t","progress":1}"#);
+    harness.send_line(
         "p1",
         &format!(r#"result {id} {{"result":{{"resultType":"complete","content":[]}}}}"#),
     );
-    stage.told(client, r#"result 3 {"content":[]}"#);
-    // What comes after the end of an operation belongs to nothing.
-    stage.say("p1", &format!(r#"~mcp/message {{"serverId":"U","requestId":"{request}","method":"notifications/progress","params":{{"progressToken":"t","progress":2}}}}"#));
-    stage.quiet();
+    harness.expect_client(client, r#"result 3 {"content":[]}"#);
+    // A notification after the answer belongs to no request.
+    harness.send_line("p1", &format!(r#"~mcp/message {{"serverId":"U","requestId":"{request}","method":"notifications/progress","params":{{"progressToken":"t","progress":2}}}}"#));
+    harness.expect_nothing_more();
     for (outcome, told) in [
         (
             r#"result ? {"error":{"code":-32000,"message":"log in"}}"#,
@@ -293,122 +296,131 @@ fn m7() {
         (r#"result ? {"result":1,"error":{}}"#, "result 4 1"),
         (r#"result ? {}"#, r#"error 4 {"code":-32603,"message":"…neither…"…}"#),
     ] {
-        stage.hear(client, "tools/list 4");
-        let id = stage.see("p1", "~mcp/message ? …");
-        stage.say("p1", &outcome.replacen('?', &id, 1));
-        stage.told(client, told);
+        harness.client_sends(client, "tools/list 4");
+        let id = harness.expect("p1", "~mcp/message ? …");
+        harness.send_line("p1", &outcome.replacen('?', &id, 1));
+        harness.expect_client(client, told);
     }
-    stage.hang_up(client);
-    stage.quiet();
+    harness.disconnect(client);
+    harness.expect_nothing_more();
 }
 
-/// Checklist 69: one form from end to end.
+/// Checklist 69: the agent and the provider use the same form.
 #[test]
-fn m7_passes_a_native_agent_unchanged() {
-    let mut stage = Stage::new("p1:P5 (p2:P5) agent", NATIVE);
-    stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{SERVER}]}}"#));
-    stage.see("agent", &format!(r#"session/new ? {{"mcpServers":[{SERVER}]}}"#));
-    let said =
+fn messages_of_m7_pass_unchanged_between_an_m7_agent_and_an_m7_provider() {
+    let mut harness = Harness::new("p1:P5 (p2:P5) agent", NATIVE);
+    harness.send_line("p1", &format!(r#"~session/new 1 {{"mcpServers":[{SERVER}]}}"#));
+    harness.expect("agent", &format!(r#"session/new ? {{"mcpServers":[{SERVER}]}}"#));
+    let received =
         r#"{"serverId":"U","requestId":"r-1","method":"tools/call","params":{ "n":1.10 },"z":[]}"#;
-    stage.say("agent", &format!("mcp/message 5 {said}"));
-    let id = stage.see("p1", &format!("~mcp/message ? {said}"));
+    harness.send_line("agent", &format!("mcp/message 5 {received}"));
+    let id = harness.expect("p1", &format!("~mcp/message ? {received}"));
     let progress = r#"mcp/message {"serverId":"U","requestId":"r-1","method":"notifications/progress","params":{"progressToken":"t"}}"#;
-    stage.say("p1", &format!("~{progress}"));
-    stage.see("agent", progress);
-    stage.say("p1", &format!(r#"result {id} {{"error":{{"code":-32000,"message":"m"}},"z":1}}"#));
-    stage.see("agent", r#"result 5 {"error":{"code":-32000,"message":"m"},"z":1}"#);
-    stage.say("agent", &format!("mcp/message 6 {said}"));
-    let id = stage.see("p1", &format!("~mcp/message ? {said}"));
-    stage.say("agent", r#"$/cancel_request {"requestId":6}"#);
-    stage.see("p1", &format!(r#"$/cancel_request {{"requestId":"{id}"}}"#));
-    stage.say("p1", &format!(r#"error {id} {{"code":-32800,"message":"cancelled"}}"#));
-    stage.see("agent", r#"error 6 {"code":-32800,"message":"cancelled"}"#);
-    stage.quiet();
+    harness.send_line("p1", &format!("~{progress}"));
+    harness.expect("agent", progress);
+    harness.send_line(
+        "p1",
+        &format!(r#"result {id} {{"error":{{"code":-32000,"message":"m"}},"z":1}}"#),
+    );
+    harness.expect("agent", r#"result 5 {"error":{"code":-32000,"message":"m"},"z":1}"#);
+    harness.send_line("agent", &format!("mcp/message 6 {received}"));
+    let id = harness.expect("p1", &format!("~mcp/message ? {received}"));
+    harness.send_line("agent", r#"$/cancel_request {"requestId":6}"#);
+    harness.expect("p1", &format!(r#"$/cancel_request {{"requestId":"{id}"}}"#));
+    harness.send_line("p1", &format!(r#"error {id} {{"code":-32800,"message":"cancelled"}}"#));
+    harness.expect("agent", r#"error 6 {"code":-32800,"message":"cancelled"}"#);
+    harness.expect_nothing_more();
 }
 
 /// Checklist 81.
 #[test]
-fn an_agent_of_m7_and_a_provider_of_m3() {
-    let mut stage = declared("P4", NATIVE, URL);
+fn an_agent_of_m7_can_use_a_provider_of_m3() {
+    let mut harness = declared("P4", NATIVE, URL);
     let meta = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
-    stage.say("agent", &format!(r#"mcp/message 1 {{"serverId":"U","requestId":"r-1","method":"tools/call","params":{{"name":"x","_meta":{{"progressToken":"t",{meta}}}}}}}"#));
-    stage.say("agent", &format!(r#"mcp/message 2 {{"serverId":"U","requestId":"r-2","method":"server/discover","params":{{"_meta":{{{meta}}}}}}}"#));
+    harness.send_line("agent", &format!(r#"mcp/message 1 {{"serverId":"U","requestId":"r-1","method":"tools/call","params":{{"name":"x","_meta":{{"progressToken":"t",{meta}}}}}}}"#));
+    harness.send_line("agent", &format!(r#"mcp/message 2 {{"serverId":"U","requestId":"r-2","method":"server/discover","params":{{"_meta":{{{meta}}}}}}}"#));
     let id =
-        stage.see("p1", r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U","connectionId":"mcp-over-acp:1"}"#);
-    stage.say("p1", &format!(r#"result {id} {{"connection_id":"V"}}"#));
-    let id = stage.see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"conductor","version":"…"}}}"#);
-    stage.quiet();
-    stage.say("p1", &format!(r#"result {id} {{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}"#));
-    stage.see(
+        harness.expect("p1", r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U","connectionId":"mcp-over-acp:1"}"#);
+    harness.send_line("p1", &format!(r#"result {id} {{"connection_id":"V"}}"#));
+    let id = harness.expect("p1", r#"~_mcp/message ? {"connectionId":"V","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"conductor","version":"…"}}}"#);
+    harness.expect_nothing_more();
+    harness.send_line("p1", &format!(r#"result {id} {{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}"#));
+    harness.expect(
         "p1",
         r#"~_mcp/message {"connectionId":"V","method":"notifications/initialized","params":{}}"#,
     );
-    let call = stage.see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"t"}}}"#);
-    stage.see("agent", r#"result 2 {"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":0,"cacheScope":"private"}}"#);
-    stage.say("p1", r#"~_mcp/message {"connectionId":"V","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#);
-    stage.see("agent", r#"mcp/message {"serverId":"U","requestId":"r-1","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#);
-    stage.say("p1", r#"~_mcp/message {"connectionId":"V","method":"notifications/progress","params":{"progressToken":"other","progress":1}}"#);
-    stage.quiet();
-    stage.say("p1", &format!(r#"error {call} {{"code":-32000,"message":"m"}}"#));
-    stage.see("agent", r#"result 1 {"error":{"code":-32000,"message":"m"}}"#);
-    stage.say("agent", &format!(r#"mcp/message 3 {{"serverId":"U","requestId":"r-3","method":"tools/list","params":{{"_meta":{{{meta}}}}}}}"#));
-    let list = stage
-        .see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#);
-    stage.say("p1", &format!(r#"result {list} {{"tools":[]}}"#));
-    stage.see("agent", r#"result 3 {"result":{"tools":[],"resultType":"complete"}}"#);
-    stage.quiet();
+    let call = harness.expect("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"t"}}}"#);
+    harness.expect("agent", r#"result 2 {"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":0,"cacheScope":"private"}}"#);
+    harness.send_line("p1", r#"~_mcp/message {"connectionId":"V","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#);
+    harness.expect("agent", r#"mcp/message {"serverId":"U","requestId":"r-1","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#);
+    harness.send_line("p1", r#"~_mcp/message {"connectionId":"V","method":"notifications/progress","params":{"progressToken":"other","progress":1}}"#);
+    harness.expect_nothing_more();
+    harness.send_line("p1", &format!(r#"error {call} {{"code":-32000,"message":"m"}}"#));
+    harness.expect("agent", r#"result 1 {"error":{"code":-32000,"message":"m"}}"#);
+    harness.send_line("agent", &format!(r#"mcp/message 3 {{"serverId":"U","requestId":"r-3","method":"tools/list","params":{{"_meta":{{{meta}}}}}}}"#));
+    let list = harness
+        .expect("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#);
+    harness.send_line("p1", &format!(r#"result {list} {{"tools":[]}}"#));
+    harness.expect("agent", r#"result 3 {"result":{"tools":[],"resultType":"complete"}}"#);
+    harness.expect_nothing_more();
 }
 
-/// Two agents of old generations, with the words of their own documents: checklist 78, 97.
+/// Checklist 78, 97: two agents of old generations, with the messages of their own documents.
 #[test]
-fn agents_with_whole_messages_get_whole_messages() {
-    let mut stage = declared("P4", OLDER, URL);
-    stage.say("agent", r#"_mcp/client_to_server/request 1 {"url":"acp:U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}"#);
-    let id = stage.see("p1", "~_mcp/connect ? …");
-    stage.say("p1", &format!(r#"result {id} {{"connection_id":"V"}}"#));
-    let id = stage
-        .see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#);
-    stage.say("p1", &format!(r#"result {id} {{"tools":[]}}"#));
-    stage.see("agent", r#"result 1 {"message":{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}}"#);
-    stage.say("p1", r#"~_mcp/message S1 {"connectionId":"V","method":"roots/list","params":{}}"#);
-    let id = stage.see("agent", r#"_mcp/server_to_client/request ? {"url":"acp:U","message":{"jsonrpc":"2.0","id":"S1","method":"roots/list","params":{}}}"#);
-    stage.say(
+fn agents_of_m0_and_m1_get_whole_mcp_messages() {
+    let mut harness = declared("P4", OLDER, URL);
+    harness.send_line("agent", r#"_mcp/client_to_server/request 1 {"url":"acp:U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}"#);
+    let id = harness.expect("p1", "~_mcp/connect ? …");
+    harness.send_line("p1", &format!(r#"result {id} {{"connection_id":"V"}}"#));
+    let id = harness
+        .expect("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#);
+    harness.send_line("p1", &format!(r#"result {id} {{"tools":[]}}"#));
+    harness.expect(
+        "agent",
+        r#"result 1 {"message":{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}}"#,
+    );
+    harness.send_line(
+        "p1",
+        r#"~_mcp/message S1 {"connectionId":"V","method":"roots/list","params":{}}"#,
+    );
+    let id = harness.expect("agent", r#"_mcp/server_to_client/request ? {"url":"acp:U","message":{"jsonrpc":"2.0","id":"S1","method":"roots/list","params":{}}}"#);
+    harness.send_line(
         "agent",
         &format!(
             r#"result {id} {{"message":{{"jsonrpc":"2.0","id":"S1","result":{{"roots":[]}}}}}}"#
         ),
     );
-    stage.see("p1", r#"result S1 {"roots":[]}"#);
-    // Their cancellations name what the server knows by another name.
-    stage.say("agent", r#"_mcp/client_to_server/request 2 {"url":"acp:U","message":{"jsonrpc":"2.0","id":"m2","method":"tools/call"}}"#);
-    let id = stage.see("p1", "~_mcp/message ? …");
-    stage.say("agent", r#"_mcp/client_to_server/notification {"url":"acp:U","message":{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"m2"}}}"#);
-    stage.see("p1", &format!(r#"~_mcp/message {{"connectionId":"V","method":"notifications/cancelled","params":{{"requestId":"{id}"}}}}"#));
-    stage.quiet();
+    harness.expect("p1", r#"result S1 {"roots":[]}"#);
+    // Their cancellations name a request that the server knows by another id.
+    harness.send_line("agent", r#"_mcp/client_to_server/request 2 {"url":"acp:U","message":{"jsonrpc":"2.0","id":"m2","method":"tools/call"}}"#);
+    let id = harness.expect("p1", "~_mcp/message ? …");
+    harness.send_line("agent", r#"_mcp/client_to_server/notification {"url":"acp:U","message":{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"m2"}}}"#);
+    harness.expect("p1", &format!(r#"~_mcp/message {{"connectionId":"V","method":"notifications/cancelled","params":{{"requestId":"{id}"}}}}"#));
+    harness.expect_nothing_more();
 
-    let mut stage = declared("P0", SCP, r#"{"type":"scp","name":"N"}"#);
-    let said = r#"{"name":"N","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}"#;
-    stage.say("agent", &format!("_scp/mcp 2 {said}"));
-    let id = stage.see("p1", &format!("~_scp/mcp ? {said}"));
+    let mut harness = declared("P0", SCP, r#"{"type":"scp","name":"N"}"#);
+    let received = r#"{"name":"N","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}"#;
+    harness.send_line("agent", &format!("_scp/mcp 2 {received}"));
+    let id = harness.expect("p1", &format!("~_scp/mcp ? {received}"));
     let answer = r#"{"name":"N","message":{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}}"#;
-    stage.say("p1", &format!("result {id} {answer}"));
-    stage.see("agent", &format!("result 2 {answer}"));
-    stage.quiet();
+    harness.send_line("p1", &format!("result {id} {answer}"));
+    harness.expect("agent", &format!("result 2 {answer}"));
+    harness.expect_nothing_more();
 }
 
 #[test]
-fn cancellations_in_the_words_of_mcp_reach_stateless_servers_in_those_of_acp() {
-    let mut stage = declared("P5", OLDER, SERVER);
-    stage.say("agent", r#"_mcp/client_to_server/request 1 {"url":"acp:U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/call","params":{"name":"x"}}}"#);
-    let id = stage.see("p1", r#"~mcp/message ? …"server/discover"…"#);
-    stage.say("p1", &format!(r#"result {id} {{"result":{{}}}}"#));
-    let id = stage.see("p1", r#"~mcp/message ? …"tools/call"…"#);
-    stage.say("agent", r#"_mcp/client_to_server/notification {"url":"acp:U","message":{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"m1"}}}"#);
-    stage.see("p1", &format!(r#"$/cancel_request {{"requestId":"{id}"}}"#));
-    stage.say("p1", &format!(r#"error {id} {{"code":-32800,"message":"cancelled"}}"#));
-    stage.see(
+fn an_mcp_cancellation_reaches_a_stateless_server_as_an_acp_cancellation() {
+    let mut harness = declared("P5", OLDER, SERVER);
+    harness.send_line("agent", r#"_mcp/client_to_server/request 1 {"url":"acp:U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/call","params":{"name":"x"}}}"#);
+    let id = harness.expect("p1", r#"~mcp/message ? …"server/discover"…"#);
+    harness.send_line("p1", &format!(r#"result {id} {{"result":{{}}}}"#));
+    let id = harness.expect("p1", r#"~mcp/message ? …"tools/call"…"#);
+    harness.send_line("agent", r#"_mcp/client_to_server/notification {"url":"acp:U","message":{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"m1"}}}"#);
+    harness.expect("p1", &format!(r#"$/cancel_request {{"requestId":"{id}"}}"#));
+    harness.send_line("p1", &format!(r#"error {id} {{"code":-32800,"message":"cancelled"}}"#));
+    harness.expect(
         "agent",
         r#"result 1 {"message":{"jsonrpc":"2.0","id":"m1","error":{"code":-32603,…}}}"#,
     );
-    stage.quiet();
+    harness.expect_nothing_more();
 }

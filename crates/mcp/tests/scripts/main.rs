@@ -1,27 +1,27 @@
-//! The exchange as conversations, with the numbers of the conformance checklist.
+//! Tests of the MCP broker as conversations, with the item numbers of the conformance checklist.
 //!
-//! Pure and fast: `stage` drives the core as the shell does, and the tests play all peers, line by line, or with the
-//! `cast`: consumers and providers of every form.
+//! `harness` drives the core in place of the shell, without processes. A test plays all peers line
+//! by line, or uses `participants`: consumers and providers of every form.
 
+mod addressing;
+mod agent_restarts;
 mod capabilities;
-mod cast;
 mod declarations;
 mod documents;
+mod endpoints;
 mod fallback;
-mod floods;
+mod harness;
+mod input_rounds;
 mod lifecycle;
 mod pairs;
-mod places;
+mod participants;
+mod pass_through;
+mod permissions;
 mod policy;
-mod repeats;
+mod request_limits;
 mod restarts;
-mod rights;
-mod road;
-mod rounds;
+mod retries;
+mod same_ids;
+mod scenario;
 mod simulation;
-mod spellings;
-mod stage;
-mod successors;
 mod timing;
-mod twins;
-mod world;

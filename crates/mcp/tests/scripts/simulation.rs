@@ -1,19 +1,20 @@
-//! Chains at random: several providers and consumers of any form, sessions that come and go, questions
-//! both ways, cancellations, goodbyes, sleeping proxies, and time. In every other story components die,
-//! and are started again or bypassed. In every third, providers lose answers. In every fifth, the shell takes
-//! its time to open places for MCP clients, or cannot. Whatever happens:
+//! Random chains: several providers and consumers of any form, sessions, requests in both
+//! directions, cancellations, disconnects, suspended proxies, and the passing of time. In every
+//! second run components crash, and are restarted or bypassed. In every third run providers lose
+//! answers. In every fifth run the shell is slow to open endpoints, or fails to. In every run:
 //!
-//! - every question is answered, once, unless an MCP client has taken it back or left;
-//! - when all is over, nothing is left, neither with us nor with the providers;
-//! - the editor hears nothing of servers that are not its own;
-//! - who could use a server before its provider was started again, or anybody on the way, still can.
+//! - Every request is answered exactly once, unless an MCP client has cancelled it or disconnected.
+//! - At the end all tables are empty, in the broker and in the providers.
+//! - The editor receives no message for the server of another component.
+//! - A consumer that could use a server before a component was restarted can still use it
+//!   afterwards.
 //!
-//! A seed replays exactly: `SEED=7 cargo test -p acp-conductor-mcp --test scripts simulation`; `SEEDS=20000` tells
-//! more stories.
+//! A seed replays exactly: `SEED=7 cargo test -p acp-conductor-mcp --test scripts simulation`.
+//! `SEEDS=20000` runs more seeds.
 
 mod checks;
-mod deaths;
-mod dice;
+mod crashes;
+mod random;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,28 +22,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use acp_wire::{Json, Outcome};
 use mcp::form::Form;
 
-use self::dice::Dice;
-use crate::cast::*;
-use crate::stage::*;
-use crate::world::*;
+use self::random::Random;
+use crate::harness::*;
+use crate::participants::*;
+use crate::scenario::*;
 
 const SEEDS: u64 = 1_200;
 
-/// Stories that once failed.
-const ONCE_BROKEN: [u64; 3] = [1492, 8829, 14694];
+/// Seeds that have failed before.
+const REGRESSION_SEEDS: [u64; 3] = [1492, 8829, 14694];
 const STEPS: usize = 120;
 
 #[test]
-fn whatever_happens_everything_is_answered_and_nothing_is_left() {
+fn every_request_is_answered_and_all_tables_are_empty_at_the_end() {
     let seeds = match std::env::var("SEED") {
         Ok(seed) => vec![seed.parse().expect("SEED is a number")],
         Err(_) => {
             let seeds = std::env::var("SEEDS").map(|it| it.parse().expect("SEEDS is a number"));
-            ONCE_BROKEN.into_iter().chain(0..seeds.unwrap_or(SEEDS)).collect()
+            REGRESSION_SEEDS.into_iter().chain(0..seeds.unwrap_or(SEEDS)).collect()
         }
     };
     for seed in seeds {
-        if let Err(why) = catch_unwind(AssertUnwindSafe(|| Play::new(seed, false).play())) {
+        if let Err(why) = catch_unwind(AssertUnwindSafe(|| Simulation::new(seed, false).play())) {
             eprintln!("SEED={seed}");
             resume_unwind(why);
         }
@@ -50,9 +51,9 @@ fn whatever_happens_everything_is_answered_and_nothing_is_left() {
 }
 
 #[test]
-fn every_story_replays_from_its_journal() {
+fn every_run_replays_from_its_journal() {
     for seed in 0..60 {
-        let journal = Play::new(seed, true).play();
+        let journal = Simulation::new(seed, true).play();
         match engine::journal::replay(journal.split_inclusive(|byte| *byte == b'\n')) {
             Ok(report) => assert!(report.inputs > 0 && !report.cut_off, "{seed}: {report:?}"),
             Err(why) => panic!("SEED={seed}: {why}"),
@@ -60,267 +61,272 @@ fn every_story_replays_from_its_journal() {
     }
 }
 
-/// The simulation notices when lost answers are not made up for.
+/// The simulation fails if lost answers are not retried.
 #[test]
-fn a_chain_without_retries_is_found_out() {
+fn the_simulation_detects_missing_retries() {
     let caught = (0..200).map(|n| n * 3).any(|seed| {
-        let mut play = Play::new(seed, false);
-        play.world.stage.stop_clock();
+        let mut play = Simulation::new(seed, false);
+        play.scenario.harness.stop_clock();
         catch_unwind(AssertUnwindSafe(|| play.play())).is_err()
     });
-    assert!(caught, "answers are lost, nobody asks again, and nothing was noticed");
+    assert!(caught, "answers are lost without a retry, and no run has failed");
 }
 
-struct Play {
-    dice: Dice,
-    world: World,
-    /// Those who may fall asleep.
-    sleepers: Vec<String>,
-    /// Set-up requests that the agent has not answered: how the editor calls them, and their servers.
+/// One random run.
+struct Simulation {
+    random: Random,
+    scenario: Scenario,
+    /// The pass-through proxies, which may be suspended.
+    pass_through: Vec<String>,
+    /// Set-up requests that the agent has not answered: the id, the name of the editor's request,
+    /// and the servers.
     pending: Vec<(String, String, Vec<Json>)>,
-    /// How the editor calls the set-up of a session.
+    /// The name of the editor's set-up request, by session.
     origins: BTreeMap<String, String>,
     sessions: BTreeMap<String, Vec<Json>>,
     /// Connects that are not answered.
-    connecting: Vec<(Line, String)>,
-    lines: Vec<Line>,
-    /// What the agent has asked, and on which line.
-    asked: Vec<(String, Line)>,
-    /// MCP clients do not want these answers any more.
-    excused: Vec<String>,
+    connecting: Vec<(ServerConnection, String)>,
+    connections: Vec<ServerConnection>,
+    /// The requests of the agent, and their connections.
+    asked: Vec<(String, ServerConnection)>,
+    /// Requests that MCP clients have cancelled.
+    abandoned: Vec<String>,
     editor_asked: Vec<String>,
     last: u64,
-    /// Somebody may die.
-    mortal: bool,
-    /// Who has died, and who was given up.
-    away: Vec<String>,
+    /// Components may crash.
+    may_crash: bool,
+    /// The components that are down, and those that are bypassed.
+    down: Vec<String>,
     bypassed: Vec<String>,
-    /// The components that are left out when they die for the second time.
+    /// The components that are bypassed at their second crash.
     once: Vec<String>,
-    /// The lines on which the agent, or its client, has sent an `initialize`.
-    greeting: BTreeSet<String>,
-    /// How many have died, at all and before a set-up.
-    deaths: usize,
-    deaths_before: BTreeMap<String, usize>,
-    /// Requests to end a session.
+    /// The connections on which the agent, or its client, has sent an `initialize`.
+    initialized_on: BTreeSet<String>,
+    /// The number of crashes so far, and before each set-up request.
+    crashes: usize,
+    crashes_before: BTreeMap<String, usize>,
+    /// Requests that close a session.
     closing: Vec<(String, String)>,
-    /// Servers do what they are asked.
-    kind: bool,
+    /// Servers answer every request with a result.
+    servers_obey: bool,
     /// Providers lose answers, as old SDKs do.
-    forgetful: bool,
-    /// Somebody may use a server although its `initialize` has failed.
-    lost_hellos: bool,
-    /// How often a server has refused an `initialize` that the exchange sent for a connection that it
-    /// had opened in place of another. The consumer is told that its connection is closed.
-    refused_hellos: usize,
-    /// The shell takes its time.
+    loses_answers: bool,
+    /// A consumer may use a server although its `initialize` has failed.
+    lost_initialize: bool,
+    /// How often a server has refused an `initialize` that the broker has sent on a reopened
+    /// connection. The consumer is told that its connection is closed.
+    refused_initializes: usize,
+    /// The shell is slow to open endpoints.
     slow: bool,
 }
 
-impl Play {
-    fn new(seed: u64, recorded: bool) -> Play {
-        let mut dice = Dice(seed.wrapping_mul(7_919).wrapping_add(17));
+impl Simulation {
+    fn new(seed: u64, recorded: bool) -> Simulation {
+        let mut random = Random(seed.wrapping_mul(7_919).wrapping_add(17));
         let consumer = [None, None, None]
             .into_iter()
             .chain(FORMS.into_iter().map(Some))
-            .nth(dice.below(12))
+            .nth(random.below(12))
             .unwrap();
-        let mut cast = Vec::new();
+        let mut participants = Vec::new();
         let mut providers = Vec::new();
-        let mut sleepers = Vec::new();
+        let mut pass_through = Vec::new();
         let mut once = Vec::new();
-        // Some of them have the same names and ids. They do not count their connections alike: who
-        // does so may still mistake what was on its way before it began to (see `twins`).
+        // Some servers have the same names and ids. The ids of connections differ: a restarted
+        // provider that used the same ones could mistake messages that were sent before (see
+        // `same_ids`).
         let names = ["tools", "tools", "more"];
-        for number in 1..=1 + dice.below(3) {
-            let form = FORMS[dice.below(FORMS.len())];
+        for number in 1..=1 + random.below(3) {
+            let form = FORMS[random.below(FORMS.len())];
             let who = format!("p{number}");
-            let ids: [String; 2] = std::array::from_fn(|n| match dice.one_in(4) {
+            let ids: [String; 2] = std::array::from_fn(|n| match random.one_in(4) {
                 true => format!("U{n}"),
                 false => format!("U{n}-{who}"),
             });
-            let servers: Vec<(&str, &str)> = (0..1 + dice.below(2))
-                .map(|n| (names[dice.below(3 - n) + n], ids[n].as_str()))
+            let servers: Vec<(&str, &str)> = (0..1 + random.below(2))
+                .map(|n| (names[random.below(3 - n) + n], ids[n].as_str()))
                 .collect();
             let mut provider = Provider::new(&who, form, &servers);
             if form == Form::M0 {
                 provider.servers.truncate(1);
             }
-            provider.passes_unknown = dice.one_in(2);
+            provider.passes_unknown = random.one_in(2);
             providers.push(provider);
-            // Some are left out when they die for the second time.
-            let survival = if dice.one_in(4) { "once" } else { "restart" };
+            // Some providers are bypassed at their second crash.
+            let survival = if random.one_in(4) { "once" } else { "restart" };
             once.extend((survival == "once").then(|| who.clone()));
-            cast.push(format!("{who}:{}+{survival}", dialect_of(form)));
-            if dice.one_in(3) {
-                sleepers.push(format!("x{number}"));
-                cast.push(format!("(x{number}:{})", ["P3", "P4", "P5"][dice.below(3)]));
+            participants.push(format!("{who}:{}+{survival}", dialect_of(form)));
+            if random.one_in(3) {
+                pass_through.push(format!("x{number}"));
+                participants.push(format!("(x{number}:{})", ["P3", "P4", "P5"][random.below(3)]));
             }
         }
-        if dice.one_in(3) {
-            let form = [Form::M3, Form::M5, Form::M6, Form::M7][dice.below(4)];
+        if random.one_in(3) {
+            let form = [Form::M3, Form::M5, Form::M6, Form::M7][random.below(4)];
             providers.push(Provider::new("editor", form, &[("tools", "UE")]));
         }
-        cast.push("agent".into());
-        let mut stage = Stage::before_greeting(&cast.join(" "), mcp::BridgePolicy::Auto);
+        participants.push("agent".into());
+        let mut harness =
+            Harness::before_initialize(&participants.join(" "), mcp::BridgePolicy::Auto);
         if recorded {
-            stage.record();
+            harness.record();
         }
-        stage.begin(Agent::greeting(consumer));
-        let world = World::with_stage(stage, consumer, providers);
-        Play {
-            dice,
-            world,
-            sleepers,
+        harness.begin(Agent::initialize_result(consumer));
+        let scenario = Scenario::with_harness(harness, consumer, providers);
+        Simulation {
+            random,
+            scenario,
+            pass_through,
             pending: Vec::new(),
             origins: BTreeMap::new(),
             sessions: BTreeMap::new(),
             connecting: Vec::new(),
-            lines: Vec::new(),
+            connections: Vec::new(),
             asked: Vec::new(),
-            excused: Vec::new(),
+            abandoned: Vec::new(),
             editor_asked: Vec::new(),
             last: 0,
-            mortal: seed % 2 == 1,
-            away: Vec::new(),
+            may_crash: seed % 2 == 1,
+            down: Vec::new(),
             bypassed: Vec::new(),
             once,
-            greeting: BTreeSet::new(),
-            deaths: 0,
-            deaths_before: BTreeMap::new(),
+            initialized_on: BTreeSet::new(),
+            crashes: 0,
+            crashes_before: BTreeMap::new(),
             closing: Vec::new(),
-            kind: false,
-            forgetful: seed.is_multiple_of(3),
-            lost_hellos: false,
-            refused_hellos: 0,
+            servers_obey: false,
+            loses_answers: seed.is_multiple_of(3),
+            lost_initialize: false,
+            refused_initializes: 0,
             slow: seed.is_multiple_of(5),
         }
     }
 
-    /// Gives the journal, if it is recorded.
+    /// Runs the simulation. Returns the journal, if it is recorded.
     fn play(mut self) -> Vec<u8> {
-        self.world.stage.slow_shell(self.slow);
+        self.scenario.harness.delay_shell(self.slow);
         for _ in 0..STEPS {
             self.step();
-            self.someone_reads();
+            self.someone_handles_messages();
         }
         self.finish();
-        self.world.stage.recorded()
+        self.scenario.harness.recorded()
     }
 
-    /// Somebody deals with what it got; the others have not come to it yet.
-    fn someone_reads(&mut self) {
-        let world = &mut self.world;
-        match self.dice.below(world.providers.len() + 2) {
-            0 => world.agent.pump(&mut world.stage),
-            1 => world.settle(),
-            n => world.providers[n - 2].pump(&mut world.stage),
+    /// One participant handles its messages. The others have not read theirs yet.
+    fn someone_handles_messages(&mut self) {
+        let scenario = &mut self.scenario;
+        match self.random.below(scenario.providers.len() + 2) {
+            0 => scenario.agent.pump(&mut scenario.harness),
+            1 => scenario.settle(),
+            n => scenario.providers[n - 2].pump(&mut scenario.harness),
         };
-        self.shell_answers();
-        self.look_around();
+        self.answer_endpoint();
+        self.record_agent_state();
     }
 
-    /// A slow shell may answer what it was asked, in any order.
-    fn shell_answers(&mut self) {
-        let asked = self.world.stage.asked_of_shell().len();
-        if asked > 0 && self.dice.one_in(3) {
-            let full = self.dice.one_in(6).then(|| "no port is free".to_owned());
-            self.world.stage.desk.full = full;
-            self.world.stage.shell_answers(self.dice.below(asked));
-            self.world.stage.desk.full = None;
+    /// A slow shell may answer requests in any order.
+    fn answer_endpoint(&mut self) {
+        let asked = self.scenario.harness.requested_endpoints().len();
+        if asked > 0 && self.random.one_in(3) {
+            let full = self.random.one_in(6).then(|| "no port is free".to_owned());
+            self.scenario.harness.endpoints.failure = full;
+            self.scenario.harness.answer_endpoint(self.random.below(asked));
+            self.scenario.harness.endpoints.failure = None;
         }
     }
 
-    /// Notes what the agent has learnt.
-    fn look_around(&mut self) {
-        for (id, call) in self.world.agent.requests.drain(..).collect::<Vec<_>>() {
+    /// Records the requests and answers that the agent has received.
+    fn record_agent_state(&mut self) {
+        for (id, call) in self.scenario.agent.requests.drain(..).collect::<Vec<_>>() {
             match call.is("session/new") {
                 true => self.pending.push((id, origin_of(&call), servers(&call))),
-                false => self.world.stage.say("agent", &format!("result {id} {{}}")),
+                false => self.scenario.harness.send_line("agent", &format!("result {id} {{}}")),
             }
         }
         let known = |outcomes: &BTreeMap<String, Outcome>, name: &str| outcomes.contains_key(name);
-        let outcomes = &self.world.agent.outcomes;
+        let outcomes = &self.scenario.agent.outcomes;
         let (done, open) = std::mem::take(&mut self.connecting)
             .into_iter()
             .partition(|(_, name)| known(outcomes, name));
         self.connecting = open;
-        for (line, name) in done as Vec<(Line, String)> {
-            self.lines.extend(self.world.agent.reached(line, &name));
+        for (connection, name) in done as Vec<(ServerConnection, String)> {
+            self.connections.extend(self.scenario.agent.finish_connect(connection, &name));
         }
     }
 
     fn step(&mut self) {
-        match self.dice.below(if self.mortal { 20 } else { 16 }) {
-            16 if self.dice.one_in(3) => self.restart_in_peace(),
-            16 | 17 => self.someone_dies(),
-            18 | 19 => self.someone_comes_back(),
+        match self.random.below(if self.may_crash { 20 } else { 16 }) {
+            16 if self.random.one_in(3) => self.restart_when_idle(),
+            16 | 17 => self.crash_someone(),
+            18 | 19 => self.restart_someone(),
             0 | 1 => self.begin_session(),
             2 => self.answer_set_up(),
             3 => self.close_session(),
-            4 | 5 => self.reach(),
+            4 | 5 => self.start_connect(),
             6 | 7 => self.ask(),
             8 => self.cancel(),
-            9 => self.hang_up(),
+            9 => self.disconnect(),
             10 | 11 => self.provider_answers(),
-            12 => self.provider_speaks(),
+            12 => self.provider_sends(),
             13 => self.agent_answers(),
             14 => {
-                let time = [1, 700, 2_500, 31_000][self.dice.below(4)];
+                let time = [1, 700, 2_500, 31_000][self.random.below(4)];
                 if time > 25_000 {
-                    self.forget_what_is_given_up();
+                    self.lose_timed_out_requests();
                 }
-                self.world.stage.wait(time);
+                self.scenario.harness.wait(time);
             }
             _ => {
-                if let Some(sleeper) = self.dice.pick(&self.sleepers).cloned() {
-                    let asleep = self.dice.one_in(2);
-                    self.world.stage.sleep(&sleeper, asleep);
+                if let Some(proxy) = self.random.pick(&self.pass_through).cloned() {
+                    let suspended = self.random.one_in(2);
+                    self.scenario.harness.suspend(&proxy, suspended);
                 }
             }
         }
     }
 
-    /// Providers do not answer what their consumers will have given up. All else they answer in time.
-    fn forget_what_is_given_up(&mut self) {
-        let World { providers, stage, .. } = &mut self.world;
-        while providers.iter_mut().fold(false, |busy, it| it.pump(stage) | busy) {}
-        for index in 0..self.world.providers.len() {
-            let provider = &self.world.providers[index];
-            for said in provider.owed.values().cloned().collect::<Vec<_>>() {
-                if self.may_be_lost(index, &said) {
-                    self.lose(index, &said);
+    /// Loses the answers to requests that are about to time out. The provider answers all other
+    /// requests in time.
+    fn lose_timed_out_requests(&mut self) {
+        let Scenario { providers, harness, .. } = &mut self.scenario;
+        while providers.iter_mut().fold(false, |busy, it| it.pump(harness) | busy) {}
+        for index in 0..self.scenario.providers.len() {
+            let provider = &self.scenario.providers[index];
+            for received in provider.owed.values().cloned().collect::<Vec<_>>() {
+                if self.may_be_lost(index, &received) {
+                    self.lose(index, &received);
                 }
             }
         }
     }
 
-    fn lose(&mut self, index: usize, said: &Said) {
-        self.lost_hellos |= said.call.is("initialize");
-        self.world.providers[index].lose(said);
+    fn lose(&mut self, index: usize, received: &ReceivedMessage) {
+        self.lost_initialize |= received.call.is("initialize");
+        self.scenario.providers[index].lose(received);
     }
 
-    /// Is this a request that is asked again? (Of servers that are in no session nothing is known.)
-    fn may_be_lost(&self, index: usize, said: &Said) -> bool {
-        let provider = &self.world.providers[index].who;
-        said.id.as_ref().is_some_and(|it| self.world.stage.repeats(provider, it))
+    /// Whether a request has retries. (The broker does not know servers that are in no session.)
+    fn may_be_lost(&self, index: usize, received: &ReceivedMessage) -> bool {
+        let provider = &self.scenario.providers[index].who;
+        received.id.as_ref().is_some_and(|it| self.scenario.harness.is_retried(provider, it))
     }
 
-    fn editor_asks(&mut self, method: &str, params: &str) -> String {
+    fn editor_requests(&mut self, method: &str, params: &str) -> String {
         self.last += 1;
         let name = format!("editor-{}", self.last);
-        self.world.stage.say("editor", &format!("{method} {name} {params}"));
+        self.scenario.harness.send_line("editor", &format!("{method} {name} {params}"));
         self.editor_asked.push(name.clone());
         name
     }
 
     fn begin_session(&mut self) {
         if self.pending.len() + self.sessions.len() < 4 {
-            let servers = self.world.editor().declarations().join(",");
+            let servers = self.scenario.editor().declarations().join(",");
             let name = format!("editor-{}", self.last + 1);
-            self.deaths_before.insert(name.clone(), self.deaths);
+            self.crashes_before.insert(name.clone(), self.crashes);
             let params = format!(r#"{{"cwd":"{name}","mcpServers":[{servers}]}}"#);
-            self.editor_asks("session/new", &params);
+            self.editor_requests("session/new", &params);
         }
     }
 
@@ -328,23 +334,25 @@ impl Play {
         if self.pending.is_empty() {
             return;
         }
-        let index = self.dice.below(self.pending.len());
+        let index = self.random.below(self.pending.len());
         let (id, origin, entries) = self.pending.remove(index);
-        if self.dice.one_in(4) {
+        if self.random.one_in(4) {
             let error = r#"{"code":-32000,"message":"not now"}"#;
-            self.world.stage.say("agent", &format!("error {id} {error}"));
+            self.scenario.harness.send_line("agent", &format!("error {id} {error}"));
             return;
         }
         self.last += 1;
         let session = format!("S{}", self.last);
-        self.world.stage.say("agent", &format!(r#"result {id} {{"sessionId":"{session}"}}"#));
+        self.scenario
+            .harness
+            .send_line("agent", &format!(r#"result {id} {{"sessionId":"{session}"}}"#));
         self.origins.insert(session.clone(), origin);
         self.sessions.insert(session, entries);
     }
 
     fn close_session(&mut self) {
-        // The editor cannot end what it has not heard of.
-        let answers = &self.world.editor().answers;
+        // The editor can close only sessions that it knows.
+        let answers = &self.scenario.editor().answers;
         let told = answers.values().filter_map(|it| match it {
             Outcome::Result(result) => result.member("sessionId")?.text().map(|it| it.into_owned()),
             Outcome::Error(_) => None,
@@ -352,205 +360,216 @@ impl Play {
         let told: Vec<String> = told.collect();
         let known: Vec<String> =
             self.sessions.keys().filter(|it| told.contains(it)).cloned().collect();
-        if let Some(session) = self.dice.pick(&known) {
+        if let Some(session) = self.random.pick(&known) {
             self.sessions.remove(session);
-            let method = ["session/close", "session/delete"][self.dice.below(2)];
-            let name = self.editor_asks(method, &format!(r#"{{"sessionId":"{session}"}}"#));
+            let method = ["session/close", "session/delete"][self.random.below(2)];
+            let name = self.editor_requests(method, &format!(r#"{{"sessionId":"{session}"}}"#));
             self.closing.push((name, session.clone()));
         }
     }
 
-    fn reach(&mut self) {
-        if !self.agent_is_here() {
+    fn start_connect(&mut self) {
+        if !self.is_agent_up() {
             return;
         }
         let pending = self.pending.iter().map(|(_, origin, entries)| (origin, entries));
         let sessions = self.sessions.iter().map(|(name, entries)| (&self.origins[name], entries));
-        let sound = pending.chain(sessions).filter(|(origin, _)| self.is_sound(origin));
+        let sound =
+            pending.chain(sessions).filter(|(origin, _)| self.is_unaffected_by_crashes(origin));
         let entries: Vec<Json> = sound.flat_map(|(_, entries)| entries).cloned().collect();
-        let Some(entry) = self.dice.pick(&entries) else { return };
-        // An agent that speaks SCP is bridged to all servers that are not SCP's.
-        match self.world.agent.reach(&mut self.world.stage, entry) {
-            (line, Some(name)) => self.connecting.push((line, name)),
-            (line, None) => self.lines.push(line),
+        let Some(entry) = self.random.pick(&entries) else { return };
+        // An SCP agent is bridged to all servers that are not SCP servers.
+        match self.scenario.agent.start_connect(&mut self.scenario.harness, entry) {
+            (connection, Some(name)) => self.connecting.push((connection, name)),
+            (connection, None) => self.connections.push(connection),
         }
     }
 
-    /// Is a session good for everybody? Its set-up may have been lost with somebody on the way, and
-    /// then only those beyond know of it.
-    fn is_sound(&self, origin: &str) -> bool {
-        let mut providers = self.world.providers.iter();
+    /// Whether no component has crashed since the set-up request of a session. If one has, only the
+    /// components behind it know the session.
+    fn is_unaffected_by_crashes(&self, origin: &str) -> bool {
+        let mut providers = self.scenario.providers.iter();
         let editor = providers.find(|it| it.who == "editor");
         let told = editor.and_then(|it| it.answers.get(origin));
-        matches!(told, Some(Outcome::Result(_))) || self.deaths_before[origin] == self.deaths
+        matches!(told, Some(Outcome::Result(_))) || self.crashes_before[origin] == self.crashes
     }
 
     fn ask(&mut self) {
-        let Some(line) = self.dice.pick(&self.lines).cloned() else { return };
-        let stateless = self.world.agent.form == Some(Form::M7);
-        let said = match self.dice.below(5) {
+        let Some(connection) = self.random.pick(&self.connections).cloned() else { return };
+        let stateless = self.scenario.agent.form == Some(Form::M7);
+        let received = match self.random.below(5) {
             0 if !stateless => {
-                self.greeting.insert(format!("{line:?}"));
-                self.world.agent.hello()
+                self.initialized_on.insert(format!("{connection:?}"));
+                self.scenario.agent.initialize()
             }
             1 => call("tools/list", ""),
             2 => {
-                return self.world.agent.note(
-                    &mut self.world.stage,
-                    &line,
+                return self.scenario.agent.note(
+                    &mut self.scenario.harness,
+                    &connection,
                     &call("notifications/x", "{}"),
                 );
             }
             _ => call("tools/call", r#"{"name":"x","_meta":{"progressToken":1}}"#),
         };
-        let name = self.world.agent.ask(&mut self.world.stage, &line, &said);
-        self.asked.push((name, line));
+        let name = self.scenario.agent.ask(&mut self.scenario.harness, &connection, &received);
+        self.asked.push((name, connection));
     }
 
     fn cancel(&mut self) {
-        let Some((name, line)) = self.dice.pick(&self.asked).cloned() else { return };
-        self.world.agent.cancel(&mut self.world.stage, &line, &name);
-        self.excused.push(name);
+        let Some((name, connection)) = self.random.pick(&self.asked).cloned() else { return };
+        self.scenario.agent.cancel(&mut self.scenario.harness, &connection, &name);
+        self.abandoned.push(name);
     }
 
-    fn hang_up(&mut self) {
-        if self.lines.is_empty() {
+    fn disconnect(&mut self) {
+        if self.connections.is_empty() {
             return;
         }
-        let index = self.dice.below(self.lines.len());
-        let line = self.lines.swap_remove(index);
-        let goodbye = self.world.agent.hang_up(&mut self.world.stage, &line);
-        self.asked.extend(goodbye.map(|name| (name, line)));
+        let index = self.random.below(self.connections.len());
+        let connection = self.connections.swap_remove(index);
+        let disconnect_id = self.scenario.agent.disconnect(&mut self.scenario.harness, &connection);
+        self.asked.extend(disconnect_id.map(|name| (name, connection)));
     }
 
     fn provider_answers(&mut self) {
-        let index = self.dice.below(self.world.providers.len());
-        let provider = &mut self.world.providers[index];
-        let owed: Vec<Said> = provider.owed.values().cloned().collect();
-        if let Some(said) = self.dice.pick(&owed).cloned() {
-            self.answer_as(index, &said);
+        let index = self.random.below(self.scenario.providers.len());
+        let provider = &mut self.scenario.providers[index];
+        let owed: Vec<ReceivedMessage> = provider.owed.values().cloned().collect();
+        if let Some(received) = self.random.pick(&owed).cloned() {
+            self.answer_as(index, &received);
         }
     }
 
-    fn answer_as(&mut self, index: usize, said: &Said) {
-        let lost =
-            self.forgetful && !self.kind && self.may_be_lost(index, said) && self.dice.one_in(3);
+    fn answer_as(&mut self, index: usize, received: &ReceivedMessage) {
+        let lost = self.loses_answers
+            && !self.servers_obey
+            && self.may_be_lost(index, received)
+            && self.random.one_in(3);
         if lost {
-            return self.lose(index, said);
+            return self.lose(index, received);
         }
-        let from_exchange = said.id.as_ref().is_some_and(|id| id.starts_with("m:"));
-        let provider = &mut self.world.providers[index];
-        let outcome = match self.dice.below(6) {
-            0 | 1 if self.kind => Outcome::Result(json(r#"{"content":[]}"#)),
+        let from_exchange = received.id.as_ref().is_some_and(|id| id.starts_with("m:"));
+        let provider = &mut self.scenario.providers[index];
+        let outcome = match self.random.below(6) {
+            0 | 1 if self.servers_obey => Outcome::Result(json(r#"{"content":[]}"#)),
             0 => Outcome::error(-32000, "the tool says no"),
             1 if provider.form == Form::M7 => Outcome::Result(json(
                 r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#,
             )),
             _ => Outcome::Result(json(r#"{"content":[]}"#)),
         };
-        let refused = matches!(outcome, Outcome::Error(_)) && said.call.is("initialize");
-        self.refused_hellos += usize::from(refused && from_exchange);
-        provider.answer(&mut self.world.stage, said, outcome);
+        let refused = matches!(outcome, Outcome::Error(_)) && received.call.is("initialize");
+        self.refused_initializes += usize::from(refused && from_exchange);
+        provider.answer(&mut self.scenario.harness, received, outcome);
     }
 
-    /// A server says something by itself.
-    fn provider_speaks(&mut self) {
-        let index = self.dice.below(self.world.providers.len());
-        let heard = self.obey(index);
-        let provider = &mut self.world.providers[index];
-        let Some(said) = self.dice.pick(&heard).cloned() else { return };
-        let alive = said.connection.is_empty() || provider.open.contains_key(&said.connection);
-        let stage = &mut self.world.stage;
+    /// A server sends a notification or a request.
+    fn provider_sends(&mut self) {
+        let index = self.random.below(self.scenario.providers.len());
+        let heard = self.apply_cancellations(index);
+        let provider = &mut self.scenario.providers[index];
+        let Some(received) = self.random.pick(&heard).cloned() else { return };
+        let alive = received.connection_id.is_empty()
+            || provider.open.contains_key(&received.connection_id);
+        let harness = &mut self.scenario.harness;
         let progress = call("notifications/progress", r#"{"progressToken":1}"#);
-        match self.dice.below(3) {
-            // Only in a connection may a server ask.
+        match self.random.below(3) {
+            // A server may send requests only on a connection.
             0 if provider.form.has_connections() && alive => {
-                let name = provider.ask(stage, &said, &call("roots/list", ""));
-                if self.dice.one_in(3) {
+                let name = provider.ask(harness, &received, &call("roots/list", ""));
+                if self.random.one_in(3) {
                     let cancel = format!(r#"~$/cancel_request {{"requestId":"{name}"}}"#);
                     let cancel =
                         cancel.trim_start_matches(if provider.who == "editor" { "~" } else { "" });
-                    stage.say(&provider.who, cancel);
+                    harness.send_line(&provider.who, cancel);
                 }
             }
-            _ if alive && provider.owed.contains_key(said.id.as_deref().unwrap_or("")) => {
-                provider.note(stage, &said, &progress);
+            _ if alive && provider.owed.contains_key(received.id.as_deref().unwrap_or("")) => {
+                provider.note(harness, &received, &progress);
             }
             _ => {}
         }
     }
 
     fn agent_answers(&mut self) {
-        if let Some(heard) = self.world.agent.heard.pop_front().filter(|it| it.id.is_some()) {
-            self.world.agent.answer(&mut self.world.stage, &heard, r#"{"roots":[]}"#);
+        if let Some(heard) = self.scenario.agent.received.pop_front().filter(|it| it.id.is_some()) {
+            self.scenario.agent.answer(&mut self.scenario.harness, &heard, r#"{"roots":[]}"#);
         }
     }
 
-    /// Everybody ends what it has begun.
+    /// Closes all sessions and connections, and checks the end state.
     fn finish(&mut self) {
-        self.all_come_back();
-        for sleeper in self.sleepers.clone() {
-            self.world.stage.sleep(&sleeper, false);
+        self.restart_all();
+        for proxy in self.pass_through.clone() {
+            self.scenario.harness.suspend(&proxy, false);
         }
         self.drain();
         self.check_clients();
-        self.note_what_stands();
+        self.restore_open_sessions();
         for session in self.sessions.keys().cloned().collect::<Vec<_>>() {
-            self.editor_asks("session/close", &format!(r#"{{"sessionId":"{session}"}}"#));
+            self.editor_requests("session/close", &format!(r#"{{"sessionId":"{session}"}}"#));
         }
         self.drain();
-        for line in std::mem::take(&mut self.lines) {
-            let goodbye = self.world.agent.hang_up(&mut self.world.stage, &line);
-            self.asked.extend(goodbye.map(|name| (name, line)));
+        for connection in std::mem::take(&mut self.connections) {
+            let disconnect_id =
+                self.scenario.agent.disconnect(&mut self.scenario.harness, &connection);
+            self.asked.extend(disconnect_id.map(|name| (name, connection)));
         }
         self.drain();
         self.check();
     }
 
     fn drain(&mut self) {
-        self.world.stage.slow_shell(false);
+        self.scenario.harness.delay_shell(false);
         loop {
-            let mut busy = self.world.settle();
-            self.look_around();
+            let mut busy = self.scenario.settle();
+            self.record_agent_state();
             while !self.pending.is_empty() {
                 self.answer_set_up();
                 busy = true;
             }
-            for index in 0..self.world.providers.len() {
-                self.obey(index);
-                for said in self.world.providers[index].owed.values().cloned().collect::<Vec<_>>() {
-                    self.answer_as(index, &said);
+            for index in 0..self.scenario.providers.len() {
+                self.apply_cancellations(index);
+                for received in
+                    self.scenario.providers[index].owed.values().cloned().collect::<Vec<_>>()
+                {
+                    self.answer_as(index, &received);
                     busy = true;
                 }
             }
-            while !self.world.agent.heard.is_empty() {
+            while !self.scenario.agent.received.is_empty() {
                 self.agent_answers();
                 busy = true;
             }
-            if !busy && !self.world.stage.skip_to_deadline() {
+            if !busy && !self.scenario.harness.skip_to_deadline() {
                 break;
             }
         }
-        self.world.stage.slow_shell(self.slow);
+        self.scenario.harness.delay_shell(self.slow);
     }
 
-    /// Servers with connections do not answer what was taken back in MCP's words. Says what else
-    /// they have heard.
-    fn obey(&mut self, index: usize) -> Vec<Said> {
-        let provider = &mut self.world.providers[index];
-        let (back, heard): (Vec<Said>, Vec<Said>) =
-            provider.heard.drain(..).partition(|said| said.call.is("notifications/cancelled"));
-        for said in back {
-            let id = said.call.params.and_then(|params| params.member("requestId"));
+    /// Servers with connections do not answer requests that were cancelled with
+    /// `notifications/cancelled`. Returns the other messages.
+    fn apply_cancellations(&mut self, index: usize) -> Vec<ReceivedMessage> {
+        let provider = &mut self.scenario.providers[index];
+        let (back, heard): (Vec<ReceivedMessage>, Vec<ReceivedMessage>) = provider
+            .received
+            .drain(..)
+            .partition(|received| received.call.is("notifications/cancelled"));
+        for received in back {
+            let id = received.call.params.and_then(|params| params.member("requestId"));
             let id = id.and_then(|id| id.text().map(|id| id.into_owned())).unwrap_or_default();
-            let inner = |said: &Said| said.inner.as_ref().is_some_and(|it| token(it) == id);
-            provider.owed.retain(|name, said| *name != id && !inner(said));
+            let inner = |received: &ReceivedMessage| {
+                received.inner.as_ref().is_some_and(|it| token(it) == id)
+            };
+            provider.owed.retain(|name, received| *name != id && !inner(received));
         }
         heard
     }
 }
 
-/// How the editor calls the set-up that has become this.
+/// The name of the editor's request that has led to this set-up request.
 fn origin_of(call: &acp_wire::Call) -> String {
     let origin = call.params.as_ref().and_then(|params| params.member("cwd"));
     origin.and_then(|it| it.text().map(|it| it.into_owned())).unwrap_or_default()

@@ -1,58 +1,69 @@
-//! What must be true at the end of a story.
+//! Checks at the end of a run.
 
 use mcp::ClientId;
 
-use super::Play;
-use crate::cast::*;
+use super::Simulation;
+use crate::participants::*;
 
-impl Play {
-    /// Clients who are still there, and still want to know, have been answered.
+impl Simulation {
+    /// Connected clients have an answer to every request that they have not cancelled.
     pub(super) fn check_clients(&mut self) {
         let here = |client_id: ClientId| {
-            let on_line = |it: &Line| matches!(it, Line::Client(it) if *it == client_id);
-            self.lines.iter().any(on_line) && !self.world.stage.hung_up.contains(&client_id)
+            let on_line = |it: &ServerConnection| matches!(it, ServerConnection::Client(it) if *it == client_id);
+            self.connections.iter().any(on_line)
+                && !self.scenario.harness.disconnected.contains(&client_id)
         };
-        for (name, line) in &self.asked {
-            let waits = matches!(line, Line::Client(it) if here(*it));
-            let answered = self.world.agent.outcomes.contains_key(name);
-            if waits && !answered && !self.excused.contains(name) {
-                self.world.stage.fail(&format!("a client was never answered {name}"));
+        for (name, connection) in &self.asked {
+            let waits = matches!(connection, ServerConnection::Client(it) if here(*it));
+            let answered = self.scenario.agent.outcomes.contains_key(name);
+            if waits && !answered && !self.abandoned.contains(name) {
+                self.scenario.harness.fail(&format!("a client has no answer to {name}"));
             }
         }
     }
 
     pub(super) fn check(&mut self) {
-        let world = &mut self.world;
-        for (name, line) in &self.asked {
-            let answered = world.agent.outcomes.contains_key(name);
-            if !answered && matches!(line, Line::Native { .. }) {
-                world.stage.fail(&format!("{name} was never answered"));
+        let scenario = &mut self.scenario;
+        for (name, connection) in &self.asked {
+            let answered = scenario.agent.outcomes.contains_key(name);
+            if !answered && matches!(connection, ServerConnection::Native { .. }) {
+                scenario.harness.fail(&format!("{name} was never answered"));
             }
         }
         assert!(self.connecting.is_empty(), "{:?}", self.connecting);
-        for provider in &world.providers {
+        for provider in &scenario.providers {
             for (name, answer) in &provider.asked {
                 if answer.is_none() {
-                    world.stage.fail(&format!("{} never heard of {name}", provider.who));
+                    scenario.harness.fail(&format!("{} has no answer to {name}", provider.who));
                 }
             }
             if !provider.open.is_empty() {
-                world.stage.fail(&format!("{} still has {:?}", provider.who, provider.open));
+                scenario.harness.fail(&format!(
+                    "{} still has open connections: {:?}",
+                    provider.who, provider.open
+                ));
             }
             assert!(provider.owed.is_empty());
         }
         for name in &self.editor_asked {
-            assert!(world.editor().answers.contains_key(name), "the editor never heard of {name}");
+            assert!(
+                scenario.editor().answers.contains_key(name),
+                "the editor has no answer to {name}"
+            );
         }
-        let strangers = world.editor().strangers.clone();
-        if !strangers.is_empty() {
-            world.stage.fail(&format!("the editor got messages for other servers: {strangers:?}"));
+        let misdelivered = scenario.editor().misdelivered.clone();
+        if !misdelivered.is_empty() {
+            scenario
+                .harness
+                .fail(&format!("the editor received messages for other servers: {misdelivered:?}"));
         }
-        let dismissed = &world.agent.dismissed;
-        if !self.mortal && dismissed.len() > self.refused_hellos {
-            world.stage.fail(&format!("the agent was told that these are closed: {dismissed:?}"));
+        let closed_by_provider = &scenario.agent.closed_by_provider;
+        if !self.may_crash && closed_by_provider.len() > self.refused_initializes {
+            scenario.harness.fail(&format!(
+                "these connections of the agent were closed: {closed_by_provider:?}"
+            ));
         }
-        world.stage.quiet();
-        world.stage.empty();
+        scenario.harness.expect_nothing_more();
+        scenario.harness.expect_all_closed();
     }
 }

@@ -1,8 +1,9 @@
-//! Players who know their parts: consumers and providers of every form of MCP over ACP.
+//! Consumers and providers of every form of MCP over ACP.
 //!
-//! A [`Provider`] takes only what its own generation knows, in the spelling of its documents. What it
-//! is asked waits in `heard` until the test answers it; connections it opens and closes by itself. An
-//! [`Agent`] speaks one form itself, or has MCP clients that call at the bridge.
+//! A [`Provider`] understands only the messages of its own generation, as its documents define
+//! them. It opens and closes connections by itself. Messages for its servers wait in `received`
+//! until the test answers them. An [`Agent`] uses one form itself, or has MCP clients that connect
+//! to the bridge.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,11 +11,11 @@ use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use mcp::form::{self, Address, Answer, Direction, Form, Frame, Target};
 use mcp::{ClientId, Ticket};
 
-use crate::stage::*;
+use crate::harness::*;
 
 mod agent;
 
-pub use agent::{Agent, Line};
+pub use agent::{Agent, ServerConnection};
 
 /// All forms, in order.
 pub const FORMS: [Form; 9] =
@@ -32,45 +33,46 @@ pub fn dialect_of(form: Form) -> &'static str {
     }
 }
 
+/// A component that provides MCP servers.
 pub struct Provider {
     pub who: String,
     pub form: Form,
-    /// Names and ids.
+    /// The names and ids of its servers.
     pub servers: Vec<(String, String)>,
-    /// What its servers were asked and told.
-    pub heard: VecDeque<Said>,
-    /// Its connections, and the servers at the other end.
+    /// Messages for its servers that the test has not handled.
+    pub received: VecDeque<ReceivedMessage>,
+    /// The open connections, and the server of each.
     pub open: BTreeMap<String, String>,
-    /// How its connections are called: this and a number.
+    /// The prefix of the ids of its connections. A number follows.
     pub prefix: String,
     /// The requests that were cancelled.
     pub cancelled: Vec<String>,
-    /// It passes on what it does not know, even if it is for itself.
+    /// The provider passes on messages that it does not know, even if they are for itself.
     pub passes_unknown: bool,
-    /// It adds its servers to set-up requests that pass.
+    /// The provider adds its servers to set-up requests that pass through.
     pub offers: bool,
-    /// What it has asked clients, and what they answered.
+    /// The requests that it has sent to clients, and their answers.
     pub asked: BTreeMap<String, Option<Outcome>>,
-    /// Only the editor: answers to its own requests.
+    /// The answers to its own requests. Only the editor has some.
     pub answers: BTreeMap<String, Outcome>,
-    /// What is not for its servers but came to it as to the last.
-    pub strangers: Vec<String>,
-    /// Requests that it has not answered.
-    pub owed: BTreeMap<String, Said>,
+    /// Messages that are not for its servers and reached it as the last component.
+    pub misdelivered: Vec<String>,
+    /// Requests that are not answered yet.
+    pub owed: BTreeMap<String, ReceivedMessage>,
     last: u64,
-    /// Servers, and connections to them, that have accepted an `initialize`, with its parameters.
-    greeted: BTreeMap<(String, String), Option<Json>>,
-    /// How many connections it has opened.
+    /// The servers and connections that have accepted an `initialize`, with its params.
+    initialized: BTreeMap<(String, String), Option<Json>>,
+    /// The number of connections opened so far.
     opened: u64,
 }
 
-/// An MCP message that a server got.
+/// An MCP message that a server has received.
 #[derive(Debug, Clone)]
-pub struct Said {
-    /// Under which it is to be answered.
+pub struct ReceivedMessage {
+    /// The id under which it is answered.
     pub id: Option<String>,
     pub server: String,
-    pub connection: String,
+    pub connection_id: String,
     pub request: String,
     pub inner: Option<Id>,
     pub call: Call,
@@ -82,7 +84,7 @@ impl Provider {
             who: who.to_owned(),
             form,
             servers: servers.iter().map(|(name, id)| (name.to_string(), id.to_string())).collect(),
-            heard: VecDeque::new(),
+            received: VecDeque::new(),
             open: BTreeMap::new(),
             prefix: format!("{who}-V"),
             cancelled: Vec::new(),
@@ -90,24 +92,24 @@ impl Provider {
             offers: true,
             asked: BTreeMap::new(),
             answers: BTreeMap::new(),
-            strangers: Vec::new(),
+            misdelivered: Vec::new(),
             owed: BTreeMap::new(),
             last: 0,
-            greeted: BTreeMap::new(),
+            initialized: BTreeMap::new(),
             opened: 0,
         }
     }
 
-    /// It was started again: it knows nothing any more, and calls its servers otherwise.
-    pub fn reborn(&mut self, servers: &[(&str, &str)]) {
+    /// The provider was restarted: it has lost its state, and its servers have these names and ids.
+    pub fn reset(&mut self, servers: &[(&str, &str)]) {
         let servers = servers.iter().map(|(name, id)| (name.to_string(), id.to_string()));
         self.servers = servers.collect();
-        self.heard.clear();
+        self.received.clear();
         self.open.clear();
         self.owed.clear();
         self.cancelled.clear();
         self.asked.retain(|_, answer| answer.is_some());
-        self.greeted.clear();
+        self.initialized.clear();
         self.opened = 0;
     }
 
@@ -115,7 +117,7 @@ impl Provider {
         self.who == "editor"
     }
 
-    /// Its servers as it declares them.
+    /// The declarations of its servers.
     pub fn declarations(&self) -> Vec<String> {
         let spell = |(name, id): &(String, String)| match self.form {
             Form::M0 => format!(r#"{{"type":"scp","name":"{name}"}}"#),
@@ -131,24 +133,24 @@ impl Provider {
         self.servers.iter().map(spell).collect()
     }
 
-    /// Deals with what has come. Says whether anything had.
-    pub fn pump(&mut self, stage: &mut Stage) -> bool {
+    /// Handles all messages. Returns whether there were any.
+    pub fn pump(&mut self, harness: &mut Harness) -> bool {
         let mut busy = false;
-        while self.step(stage) {
+        while self.step(harness) {
             busy = true;
         }
         busy
     }
 
-    /// Deals with the next message. Says whether there was any.
-    pub fn step(&mut self, stage: &mut Stage) -> bool {
-        let next = stage.next(&self.who);
+    /// Handles the next message. Returns whether there was one.
+    pub fn step(&mut self, harness: &mut Harness) -> bool {
+        let next = harness.next(&self.who);
         let any = next.is_some();
-        next.into_iter().for_each(|(toward, message)| self.take(stage, toward, message));
+        next.into_iter().for_each(|(toward, message)| self.take(harness, toward, message));
         any
     }
 
-    fn take(&mut self, stage: &mut Stage, toward: Side, message: Message) {
+    fn take(&mut self, harness: &mut Harness, toward: Side, message: Message) {
         match message {
             Message::Response { id, outcome, extras } => {
                 if let Some(answer) = self.asked.get_mut(&token(&id)) {
@@ -158,22 +160,22 @@ impl Provider {
                     let before = self.answers.insert(token(&id), outcome);
                     assert!(before.is_none(), "the editor is answered twice: {id}");
                 } else {
-                    stage.forward(&self.who, toward, Message::Response { id, outcome, extras });
+                    harness.forward(&self.who, toward, Message::Response { id, outcome, extras });
                 }
             }
-            Message::Request { id, call } => self.on_call(stage, toward, Some(id), call),
-            Message::Notification(call) => self.on_call(stage, toward, None, call),
+            Message::Request { id, call } => self.on_call(harness, toward, Some(id), call),
+            Message::Notification(call) => self.on_call(harness, toward, None, call),
         }
     }
 
-    fn on_call(&mut self, stage: &mut Stage, toward: Side, id: Option<Id>, call: Call) {
+    fn on_call(&mut self, harness: &mut Harness, toward: Side, id: Option<Id>, call: Call) {
         if call.is(acp::CANCEL_REQUEST) {
             let cancelled = call.params.as_ref().and_then(acp::cancelled_id);
             let cancelled = cancelled.map(|id| token(&id)).unwrap_or_default();
             return match self.owed.contains_key(&cancelled) {
                 true => self.cancelled.push(cancelled),
                 false if self.is_editor() => {}
-                false => stage.forward(&self.who, toward, message(id, call)),
+                false => harness.forward(&self.who, toward, message(id, call)),
             };
         }
         if toward == Side::Agent {
@@ -181,34 +183,34 @@ impl Provider {
                 true => self.with_declarations(call),
                 false => call,
             };
-            return stage.forward(&self.who, toward, message(id, call));
+            return harness.forward(&self.who, toward, message(id, call));
         }
         match form::decode(&call) {
-            Some((_, mut word)) if self.is_mine(&word) => {
+            Some((_, mut frame)) if self.is_for_me(&frame) => {
                 if let (Form::M3t, Frame::Connect { proposed_id: chosen, .. }) =
-                    (self.form, &mut word)
+                    (self.form, &mut frame)
                 {
                     let id = call.params.as_ref().and_then(|it| it.member("connectionId"));
                     *chosen = id.and_then(|it| it.text().map(|it| it.into_owned()));
                 }
-                if knows(self.form, &call) {
-                    self.on_word(stage, id, word);
+                if understands(self.form, &call) {
+                    self.on_frame(harness, id, frame);
                 } else if self.passes_unknown {
-                    stage.forward(&self.who, toward, message(id, call));
+                    harness.forward(&self.who, toward, message(id, call));
                 } else if let Some(id) = id {
-                    let outcome = Outcome::error(code::METHOD_NOT_FOUND, "I do not know this");
-                    stage.send(&self.who, Side::Agent, Message::response(id, outcome));
+                    let outcome = Outcome::error(code::METHOD_NOT_FOUND, "unknown method");
+                    harness.send(&self.who, Side::Agent, Message::response(id, outcome));
                 }
             }
             _ if self.is_editor() => {
                 let about = call.method.name().into_owned();
-                self.strangers.push(about);
+                self.misdelivered.push(about);
                 if let Some(id) = id {
-                    let outcome = Outcome::error(code::METHOD_NOT_FOUND, "what is this?");
-                    stage.send(&self.who, Side::Agent, Message::response(id, outcome));
+                    let outcome = Outcome::error(code::METHOD_NOT_FOUND, "unexpected message");
+                    harness.send(&self.who, Side::Agent, Message::response(id, outcome));
                 }
             }
-            _ => stage.forward(&self.who, toward, message(id, call)),
+            _ => harness.forward(&self.who, toward, message(id, call)),
         }
     }
 
@@ -221,27 +223,28 @@ impl Provider {
         Call { params: Some(params), ..call }
     }
 
-    /// Which of its servers has heard this?
-    pub fn place_of(&self, said: &Said) -> Option<(String, usize)> {
-        let by_id = self.servers.iter().position(|(_, id)| *id == said.server);
-        let place = by_id.or(self.servers.iter().position(|(name, _)| *name == said.server));
+    /// Which of its servers has received this message.
+    pub fn place_of(&self, received: &ReceivedMessage) -> Option<(String, usize)> {
+        let by_id = self.servers.iter().position(|(_, id)| *id == received.server);
+        let place = by_id.or(self.servers.iter().position(|(name, _)| *name == received.server));
         Some((self.who.clone(), place?))
     }
 
     /// Whether the server that got this message has accepted an `initialize` of this agent process.
-    pub fn is_greeted(&self, said: &Said, agent: &Agent) -> bool {
-        let greeting = self.greeted.get(&(said.server.clone(), said.connection.clone()));
+    pub fn is_initialized(&self, received: &ReceivedMessage, agent: &Agent) -> bool {
+        let greeting =
+            self.initialized.get(&(received.server.clone(), received.connection_id.clone()));
         let client = |params: &Json| params.member("clientInfo");
         greeting.is_some_and(|it| {
-            it.as_ref().and_then(client) == agent.hello().params.as_ref().and_then(client)
+            it.as_ref().and_then(client) == agent.initialize().params.as_ref().and_then(client)
         })
     }
 
-    fn is_mine(&self, word: &Frame) -> bool {
-        let server = match word {
+    fn is_for_me(&self, frame: &Frame) -> bool {
+        let server = match frame {
             Frame::Connect { server, .. } => server,
-            Frame::Disconnect { connection_id: connection } => {
-                return self.open.contains_key(connection);
+            Frame::Disconnect { connection_id } => {
+                return self.open.contains_key(connection_id);
             }
             Frame::Mcp { target: Target::Connection(it), .. } => return self.open.contains_key(it),
             Frame::Mcp { target: Target::Server(server), .. } => server,
@@ -250,104 +253,109 @@ impl Provider {
         self.servers.iter().any(|(name, id)| id == server || name == server)
     }
 
-    fn on_word(&mut self, stage: &mut Stage, id: Option<Id>, word: Frame) {
-        match word {
+    fn on_frame(&mut self, harness: &mut Harness, id: Option<Id>, frame: Frame) {
+        match frame {
             Frame::Connect { server, proposed_id: chosen } => {
                 self.opened += 1;
-                let connection =
+                let connection_id =
                     chosen.unwrap_or_else(|| format!("{}{}", self.prefix, self.opened));
                 let result = match self.form {
-                    // It was named by the other side.
+                    // The consumer has chosen the id.
                     Form::M3t => "{}".to_owned(),
-                    Form::M2 | Form::M3 => format!(r#"{{"connection_id":"{connection}"}}"#),
-                    _ => format!(r#"{{"connectionId":"{connection}"}}"#),
+                    Form::M2 | Form::M3 => format!(r#"{{"connection_id":"{connection_id}"}}"#),
+                    _ => format!(r#"{{"connectionId":"{connection_id}"}}"#),
                 };
-                self.open.insert(connection, server);
+                self.open.insert(connection_id, server);
                 let id = token(&id.expect("a connect is a request"));
-                stage.say(&self.who, &format!("result {id} {result}"));
+                harness.send_line(&self.who, &format!("result {id} {result}"));
             }
-            Frame::Disconnect { connection_id: connection } => {
-                self.open.remove(&connection);
+            Frame::Disconnect { connection_id } => {
+                self.open.remove(&connection_id);
                 let asked = matches!(self.form, Form::M4 | Form::M5 | Form::M6);
                 assert_eq!(id.is_some(), asked, "checklist 80: a disconnect of {:?}", self.form);
                 if let Some(id) = id {
-                    stage.say(&self.who, &format!("result {} {{}}", token(&id)));
+                    harness.send_line(&self.who, &format!("result {} {{}}", token(&id)));
                 }
             }
             Frame::Mcp { target, call, id: inner } => {
                 let id = id.map(|id| token(&id));
-                let (server, connection, request) = match target {
+                let (server, connection_id, request) = match target {
                     Target::Server(server) => (server, String::new(), String::new()),
                     Target::Connection(it) => (self.open[&it].clone(), it, String::new()),
                     Target::Operation { server, request_id: request } => {
                         (server, String::new(), request)
                     }
                 };
-                let said = Said { id, server, connection, request, inner, call };
-                if let Some(id) = &said.id {
-                    self.owed.insert(id.clone(), said.clone());
+                let received = ReceivedMessage { id, server, connection_id, request, inner, call };
+                if let Some(id) = &received.id {
+                    self.owed.insert(id.clone(), received.clone());
                 }
-                self.heard.push_back(said);
+                self.received.push_back(received);
             }
         }
     }
 
-    /// Answers what a server was asked.
-    pub fn answer(&mut self, stage: &mut Stage, said: &Said, outcome: Outcome) {
-        let id = said.id.as_ref().expect("a request");
+    /// A server answers a request.
+    pub fn answer(&mut self, harness: &mut Harness, received: &ReceivedMessage, outcome: Outcome) {
+        let id = received.id.as_ref().expect("a request");
         self.owed.remove(id);
         let taken = matches!(outcome, Outcome::Result(_)) && !self.cancelled.contains(id);
-        if said.call.is("initialize") && taken {
-            let place = (said.server.clone(), said.connection.clone());
-            self.greeted.insert(place, said.call.params.clone());
+        if received.call.is("initialize") && taken {
+            let place = (received.server.clone(), received.connection_id.clone());
+            self.initialized.insert(place, received.call.params.clone());
         }
         let outcome = self.form.encode_answer(
-            self.address(said),
-            said.inner.as_ref(),
+            self.address(received),
+            received.inner.as_ref(),
             Answer::FromServer(outcome),
         );
-        stage.send(&self.who, Side::Agent, Message::response(crate::stage::id(id), outcome));
+        harness.send(&self.who, Side::Agent, Message::response(crate::harness::id(id), outcome));
     }
 
-    /// Does what it was asked, and loses the answer.
-    pub fn lose(&mut self, said: &Said) {
-        self.owed.remove(said.id.as_ref().expect("a request"));
+    /// The answer to a request is lost.
+    pub fn lose(&mut self, received: &ReceivedMessage) {
+        self.owed.remove(received.id.as_ref().expect("a request"));
     }
 
-    pub fn result(&mut self, stage: &mut Stage, said: &Said, result: &str) {
-        self.answer(stage, said, Outcome::Result(json(result)));
+    pub fn result(&mut self, harness: &mut Harness, received: &ReceivedMessage, result: &str) {
+        self.answer(harness, received, Outcome::Result(json(result)));
     }
 
-    /// A server says something to the client that said this.
-    pub fn note(&mut self, stage: &mut Stage, to: &Said, call: &Call) {
+    /// A server sends a notification to the client that has sent this message.
+    pub fn note(&mut self, harness: &mut Harness, to: &ReceivedMessage, call: &Call) {
         let call = self.form.encode_message(Direction::ToClient, self.address(to), None, call);
-        stage.send(&self.who, Side::Agent, Message::Notification(call));
+        harness.send(&self.who, Side::Agent, Message::Notification(call));
     }
 
-    /// A server asks the client that said this. The answer will be in `asked`.
-    pub fn ask(&mut self, stage: &mut Stage, to: &Said, call: &Call) -> String {
+    /// A server sends a request to the client that has sent this message. The answer will be in
+    /// `asked`.
+    pub fn ask(&mut self, harness: &mut Harness, to: &ReceivedMessage, call: &Call) -> String {
         self.last += 1;
         let name = format!("{}!{}", self.who, self.last);
         let inner = Id::string(&format!("inner-{name}"));
         let call =
             self.form.encode_message(Direction::ToClient, self.address(to), Some(&inner), call);
         self.asked.insert(name.clone(), None);
-        stage.send(&self.who, Side::Agent, Message::Request { id: Id::string(&name), call });
+        harness.send(&self.who, Side::Agent, Message::Request { id: Id::string(&name), call });
         name
     }
 
-    /// What a client has answered.
+    /// The answer of a client.
     pub fn answered(&self, name: &str) -> Option<Answer> {
         self.asked[name].clone().map(|outcome| self.form.decode_answer(outcome))
     }
 
-    fn address<'a>(&self, said: &'a Said) -> Address<'a> {
-        Address { server: &said.server, connection_id: &said.connection, request_id: &said.request }
+    fn address<'a>(&self, received: &'a ReceivedMessage) -> Address<'a> {
+        Address {
+            server: &received.server,
+            connection_id: &received.connection_id,
+            request_id: &received.request,
+        }
     }
 }
 
-/// Does a provider of this form know a message that is spelt like this?
-fn knows(form: Form, call: &Call) -> bool {
+/// Whether a provider of this form understands a message.
+fn understands(form: Form, call: &Call) -> bool {
     let method = call.method.name();
     let has = |key: &str| call.params.as_ref().is_some_and(|it| it.member(key).is_some());
     let scheme = |key: &str| {
@@ -364,7 +372,7 @@ fn knows(form: Form, call: &Call) -> bool {
             "_mcp/request" | "_mcp/notification" => flat && has("params"),
             _ => false,
         },
-        // There were two kinds, with one word each.
+        // Programs of this form know one of these two keys.
         Form::M3 => match &*method {
             "_mcp/connect" => scheme("acp_url") && scheme("acp_id"),
             "_mcp/disconnect" => has("connection_id"),
@@ -398,9 +406,9 @@ fn message(id: Option<Id>, call: Call) -> Message {
     }
 }
 
-/// How an agent that speaks this form calls a server that it was given.
-pub fn server_in(form: Form, entry: &Json) -> String {
-    // SCP knows servers by their names alone.
+/// The id of a declared server, as an agent of this form uses it.
+pub fn server_id_in(form: Form, entry: &Json) -> String {
+    // SCP addresses servers by their names alone.
     let texts: &[&str] = match form {
         Form::M0 => &["name"],
         _ => &["serverId", "id", "uuid", "url"],
@@ -409,7 +417,7 @@ pub fn server_in(form: Form, entry: &Json) -> String {
     form::strip_acp_prefix(&found.unwrap()).to_owned()
 }
 
-fn whom(client_id: ClientId) -> String {
+fn sender(client_id: ClientId) -> String {
     format!("client {}", client_id.0)
 }
 
@@ -420,7 +428,7 @@ fn said_of(target: Target) -> String {
     }
 }
 
-/// The ticket in a declaration that was made for an agent.
+/// The ticket in a declaration that an agent has received.
 pub fn ticket_of(entry: &Json) -> Ticket {
     let text = entry.as_str();
     let secret = text.split(r#""value":"Bearer s"#).nth(1).or(text.split(r#""value":"s"#).nth(1));
@@ -428,8 +436,8 @@ pub fn ticket_of(entry: &Json) -> Ticket {
     Ticket(digits.parse().unwrap())
 }
 
-/// A call with what stateless MCP wants in each.
-pub fn standing_alone(call: &Call) -> Call {
+/// A request with the metadata that stateless MCP requires.
+pub fn as_stateless(call: &Call) -> Call {
     let params = call.params.clone().unwrap_or(Json::EMPTY);
     let version = Json::string("2026-07-28");
     let params = params

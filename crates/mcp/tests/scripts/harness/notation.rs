@@ -1,12 +1,13 @@
-//! Messages as the scripts spell them.
+//! The notation of messages in tests.
 
 use super::*;
 
-/// An id as it is written in a line: text without quotes.
+/// An id as it is written in a line: a string has no quotes.
 pub fn token(id: &Id) -> String {
     id.text().map_or_else(|| id.json().as_str().to_owned(), |text| text.into_owned())
 }
 
+/// The id that is written like this.
 pub fn id(token: &str) -> Id {
     match token.parse::<u64>() {
         Ok(number) => Id::from(number),
@@ -14,11 +15,12 @@ pub fn id(token: &str) -> Id {
     }
 }
 
+/// Parses JSON, or fails the test.
 pub fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Reads a line of a script.
+/// Parses a message.
 pub fn parse(line: &str) -> Message {
     let (method, rest) = line.split_once(' ').unwrap_or((line, ""));
     let (name, params) = match rest.starts_with(['{', '[']) || rest.is_empty() {
@@ -37,7 +39,7 @@ pub fn parse(line: &str) -> Message {
     }
 }
 
-/// A message as a line of a script.
+/// Writes a message.
 pub fn text(message: &Message) -> String {
     let call = |call: &Call, id: Option<&Id>| {
         let id = id.map_or(String::new(), |id| format!(" {}", token(id)));
@@ -56,8 +58,8 @@ pub fn text(message: &Message) -> String {
     }
 }
 
-/// Does a text fit what is expected, in which `…` stands for anything?
-pub(super) fn fits(expected: &str, text: &str) -> bool {
+/// Whether a text matches a pattern, in which `…` stands for any text.
+pub(super) fn matches_pattern(expected: &str, text: &str) -> bool {
     let parts: Vec<&str> = expected.split('…').collect();
     let [first, middle @ .., last] = &parts[..] else { return expected == text };
     let Some(mut rest) = text.strip_prefix(first) else { return false };
