@@ -45,3 +45,8 @@ pub use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 pub use driver::Driver;
 pub use outbox::{Outbox, RequestKey};
 pub use proxy::{IncomingRequest, Proxy};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -38,7 +38,7 @@ pub(crate) struct Dispatcher {
     /// The prompts of the editor that are being handled, in ACP version 2.
     prompts: BTreeMap<Id, HandledPrompt>,
     turns: Turns,
-    /// Whether what the agent says about its tool calls is remembered.
+    /// Whether what the agent reports about its tool calls is remembered.
     tracks_tool_calls: bool,
 }
 
@@ -154,7 +154,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a message is of ACP version 2. `initialize` says so itself.
+    /// Whether a message is of ACP version 2. `initialize` names its version.
     fn is_v2(&self, call: &Call) -> bool {
         match call.is("initialize") {
             true => {
@@ -411,13 +411,13 @@ impl Dispatcher {
 
     /// Runs the handlers of a notification.
     fn run_handlers(&mut self, from: Side, call: &mut Call) -> Delivery {
-        let method = call.method.name().into_owned();
-        let is_v2 = self.shared.is_v2();
-        let handlers = self.notifications.get_mut(&method).map(|slots| &mut slots[index(from)]);
+        let method = call.method.name();
+        let handlers = self.notifications.get_mut(&*method).map(|slots| &mut slots[index(from)]);
         let handlers = handlers.filter(|it| !it.is_empty());
         if self.any_notifications.is_empty() && handlers.is_none() {
             return Delivery::Forward;
         }
+        let (method, is_v2) = (method.into_owned(), self.shared.is_v2());
         let params = call.params.as_ref().filter(|_| self.shared.is_strict);
         if let Some(why) = params.and_then(|params| strict::check(params).err()) {
             return self.shared.report_unreadable(&method, why.kind);

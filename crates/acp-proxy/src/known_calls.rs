@@ -1,7 +1,7 @@
-//! Remembers what the agent has said about its tool calls.
+//! Remembers what the agent has reported about its tool calls.
 //!
 //! A permission request may have only the id of a tool call, because an earlier `session/update` has described
-//! the call. So the proxy merges what the agent says about each call, and handlers get the result. A detail that
+//! the call. So the proxy merges what the agent reports about each call, and handlers get the result. A detail that
 //! is unknown is absent. A handler must not treat it as harmless.
 
 use std::cell::RefCell;

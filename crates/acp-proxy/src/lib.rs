@@ -147,3 +147,8 @@ pub use typed::to_json;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/proxies.md")]
 struct Guide;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -111,7 +111,8 @@ impl Proxy {
     }
 
     /// Handles each request of any method from both sides, before all other handlers. [`Next::sender`] is the side
-    /// that it comes from. [`Request::from_call`] reads it as a type.
+    /// that it comes from. [`Request::from_call`] reads it as a type. MCP requests for the tools of this proxy are not
+    /// among them.
     ///
     /// ```
     /// use acp_proxy::prelude::*;

@@ -54,7 +54,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// received a message at the end that no line expects.
 #[track_caller]
 pub fn play(component: impl Into<Component>, script: &str) {
-    let mut session = Harness::new(component.into());
+    let mut harness = Harness::new(component.into());
     for (number, line) in (1..).zip(script.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -66,12 +66,12 @@ pub fn play(component: impl Into<Component>, script: &str) {
         let json: Value = serde_json::from_str(json)
             .unwrap_or_else(|error| panic!("line {number} is not JSON: {error}: {line}"));
         match direction {
-            '>' => session.send(side, json),
-            _ => session.expect(side, json, number),
+            '>' => harness.send(side, json),
+            _ => harness.expect(side, json, number),
         }
     }
-    session.advance();
-    for (side, left) in &session.received {
+    harness.advance();
+    for (side, left) in &harness.received {
         if let Some(message) = left.front() {
             let message = diff::pretty(message);
             panic!(

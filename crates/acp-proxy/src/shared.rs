@@ -223,7 +223,10 @@ impl Shared {
         }
         let (reply, answer) = oneshot();
         self.push(Command::Request { toward, call, parent, is_extra, reply });
-        answer.receive().await.unwrap_or_else(|| Err(Error::internal("the proxy is shutting down")))
+        answer
+            .receive()
+            .await
+            .unwrap_or_else(|| Err(Error::internal("the component is shutting down")))
     }
 
     /// Forwards a request to the other side. A request that sets up a session gets the MCP servers of this proxy.

@@ -6,9 +6,9 @@ use acp_proxy_core::Json;
 use agent_client_protocol_schema::v1::{ToolCallStatus, ToolKind};
 use serde::de::DeserializeOwned;
 
-/// A tool call of the agent. It has everything that the agent has said about the call in this turn.
+/// A tool call of the agent. It has everything that the agent has reported about the call in this turn.
 ///
-/// A detail is `None` if the agent has not said it, or if programs may read it differently.
+/// A detail is `None` if the agent has not reported it, or if programs may read it differently.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
     session: String,
