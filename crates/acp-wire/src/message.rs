@@ -15,7 +15,7 @@ mod scan;
 
 pub use method::Method;
 pub use parts::DamagedLine;
-pub(crate) use parts::{BAD_ENVELOPE, Parts};
+pub(crate) use parts::{BAD_ENVELOPE, MessageParts};
 pub use scan::{Findings, PartialMessage, Scan};
 
 /// The two ends of a chain, and the two directions. A message travels *toward* a side.
@@ -328,7 +328,7 @@ impl Message {
 
     /// Parses one line of plain JSON-RPC.
     pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
-        let mut parts = Parts::default();
+        let mut parts = MessageParts::default();
         parts.split(line)?;
         parts.message(line)
     }

@@ -298,7 +298,7 @@ impl Router {
 
     /// Records that an answer is about to be delivered, with which the component can answer the request
     /// `owed`.
-    pub(crate) fn note_answer(&mut self, to: Seat, toward: Side, owed: Id, actions: &[Action]) {
+    pub(crate) fn record_answer(&mut self, to: Seat, toward: Side, owed: Id, actions: &[Action]) {
         let what = RecordKind::Answer(owed);
         self.records.push(Record { position: actions.len(), seat: to, toward, what });
     }

@@ -34,7 +34,7 @@ impl Router {
             *forwarded = true;
         }
         if let Some(outcome) = self.cached_initialize_answer(from) {
-            let outcome = self.answer_for(from, outcome);
+            let outcome = self.initialize_answer_for(from, outcome);
             return answer(from, Side::Editor, id, outcome, cx);
         }
         let to = self.neighbour(from, Side::Agent);
@@ -42,12 +42,12 @@ impl Router {
             self.hold(to, HeldCall::new(from, Side::Agent, Message::Request { id, call }));
             return;
         }
-        self.greet(from, id, call, None, cx);
+        self.send_initialize(from, id, call, None, cx);
     }
 
     /// Forwards `initialize` to the component after `before`. `answer_instead` has the requester and its
     /// answer, if the component at `before` has answered without sending `initialize` to its successor.
-    fn greet(
+    fn send_initialize(
         &mut self,
         before: Seat,
         id: Id,
@@ -78,7 +78,7 @@ impl Router {
             }
             None => {
                 // The outer conductor applies its own timeout to our successor.
-                self.outer.successor_greeted = true;
+                self.outer.successor_initialized = true;
                 self.handshake_turn = None;
             }
         }
@@ -89,7 +89,7 @@ impl Router {
     }
 
     /// Handles the answer of a component, or of the last component's successor, to `initialize`.
-    pub(crate) fn on_greeted(
+    pub(crate) fn on_initialized(
         &mut self,
         request: PendingRequest,
         outcome: Outcome,
@@ -121,7 +121,7 @@ impl Router {
                 cx.out.push(Action::Report(Diagnostic { level: Level::Warn, seat, text }));
                 let kept = answer_instead.unwrap_or(Outcome::Result(result));
                 let call = Call::new(acp::INITIALIZE, params);
-                return self.greet(
+                return self.send_initialize(
                     seat,
                     request.requester_id,
                     call,
@@ -140,7 +140,7 @@ impl Router {
             Some(SeatState::Initializing { .. }) => {
                 Some((request.requester, cx.now.plus(self.chain.initialize_timeout)))
             }
-            _ => self.handshake_turn.filter(|(whose, _)| *whose != seat),
+            _ => self.handshake_turn.filter(|(turn, _)| *turn != seat),
         };
         match &outcome {
             Outcome::Result(result) => {
@@ -168,7 +168,7 @@ impl Router {
             {
                 Outcome::Result(guards::set_flag(&result))
             }
-            outcome => self.answer_for(request.requester, outcome),
+            outcome => self.initialize_answer_for(request.requester, outcome),
         };
         let message = Message::Response { id: request.requester_id, outcome, extras };
         cx.out.push(Action::Deliver { to: request.requester, toward: Side::Editor, message });
@@ -207,7 +207,7 @@ impl Router {
 
     /// The answer to the `initialize` that a seat sent to its successor. For a proxy the guard flag is
     /// hidden, since the proxy's own answer would repeat it.
-    pub(crate) fn answer_for(&self, seat: Seat, outcome: Outcome) -> Outcome {
+    pub(crate) fn initialize_answer_for(&self, seat: Seat, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Result(result) if self.is_proxy(seat) => {
                 Outcome::Result(guards::hide_flag(&result))
@@ -249,7 +249,7 @@ impl Router {
 
     fn successor_is_uninitialized(&self, seat: Seat) -> bool {
         match self.neighbour(seat, Side::Agent) {
-            Some(Seat::OUTER) => !self.outer.successor_greeted,
+            Some(Seat::OUTER) => !self.outer.successor_initialized,
             Some(next) => matches!(self.state(next), Some(SeatState::Starting)),
             None => false,
         }

@@ -11,7 +11,7 @@ use crate::seat::Seat;
 /// A request that was delivered and has not been answered.
 #[derive(Debug, Clone)]
 pub struct PendingRequest {
-    /// The seat that sent it, or [`Seat::SELF`] for a request of the conductor itself.
+    /// The seat that sent it, or [`Seat::CONDUCTOR`] for a request of the conductor itself.
     pub requester: Seat,
     /// The id that the requester gave it. The answer is delivered under this id.
     pub requester_id: Id,
@@ -166,7 +166,7 @@ impl PendingRequests {
     }
 
     /// Updates the counters after a request was removed.
-    fn removed(&mut self, request: &PendingRequest) {
+    fn on_removed(&mut self, request: &PendingRequest) {
         self.kept -= request.fingerprint.kept();
         self.closed += 1;
         let Some(methods) = self.methods.get_mut(&request.requester) else { return };
@@ -194,7 +194,7 @@ impl PendingRequests {
             return None;
         }
         let request = self.open.remove(&number)?;
-        self.removed(&request);
+        self.on_removed(&request);
         Some(request)
     }
 
@@ -325,7 +325,7 @@ impl PendingRequests {
     fn take(&mut self, test: impl Fn(&PendingRequest) -> bool) -> Vec<(Id, PendingRequest)> {
         let taken = self.open.extract_if(.., |_, request| test(request));
         let taken: Vec<_> = taken.map(|(number, request)| (id_of(number), request)).collect();
-        taken.iter().for_each(|(_, request)| self.removed(request));
+        taken.iter().for_each(|(_, request)| self.on_removed(request));
         taken
     }
 

@@ -57,7 +57,7 @@ impl HeldCall {
     }
 
     /// The seat that it has reached: its sender, or the last component that it has skipped.
-    pub(crate) fn at(&self) -> Seat {
+    pub(crate) fn position(&self) -> Seat {
         self.skipped.last().copied().unwrap_or(self.from)
     }
 }
@@ -68,6 +68,7 @@ pub struct HeldAnswer {
     from: Seat,
     to: Seat,
     toward: Side,
+    /// The seats that it still has to go past, in order.
     via: Vec<Seat>,
     /// The request that the receiver owes and can answer with this answer (see `barrier`).
     owed: Option<Id>,
@@ -98,6 +99,7 @@ impl HeldQueue {
         self.held.push_back(held);
     }
 
+    /// Removes the messages that pass the test.
     fn take(&mut self, test: impl Fn(&Held) -> bool) -> Vec<Held> {
         let (taken, kept): (Vec<_>, Vec<_>) = self.held.drain(..).partition(test);
         self.held = kept.into();
@@ -109,9 +111,9 @@ impl HeldQueue {
 impl Router {
     /// How many messages are held for a seat or wait to skip it, and their size in bytes.
     pub fn held(&self, seat: Seat) -> (usize, usize) {
-        let away = self.held_queue(seat).map_or((0, 0), |it| (it.held.len(), it.bytes));
-        let around = self.held_behind_barriers(seat);
-        (away.0 + around.0, away.1 + around.1)
+        let queued = self.held_queue(seat).map_or((0, 0), |it| (it.held.len(), it.bytes));
+        let behind_barriers = self.held_behind_barriers(seat);
+        (queued.0 + behind_barriers.0, queued.1 + behind_barriers.1)
     }
 
     /// Whether the sessions of a restarted component are being replayed.
@@ -144,7 +146,7 @@ impl Router {
     pub(crate) fn on_down(
         &mut self,
         seat: Seat,
-        why: Exit,
+        exit: Exit,
         (recovery, lost): (Recovery, Vec<Id>),
         cx: &mut Context<'_>,
     ) {
@@ -157,11 +159,11 @@ impl Router {
             SeatState::Closed | SeatState::Bypassed => return,
             state => *state = SeatState::Down { at, attempts },
         }
-        self.note_exit(seat, why.clone());
-        self.handshake_turn = self.handshake_turn.filter(|(whose, _)| *whose != seat);
+        self.record_exit(seat, exit.clone());
+        self.handshake_turn = self.handshake_turn.filter(|(turn, _)| *turn != seat);
         self.drop_held_of(seat);
         let guard = self.chain.component(seat).is_some_and(|it| it.guard);
-        let mut asked = SentRequests::new(self.pending.take_sent_by(seat));
+        let mut sent = SentRequests::new(self.pending.take_sent_by(seat));
         // Messages that waited for a barrier through the component are released first.
         let (barriers, owed): (Vec<_>, Vec<_>) = self
             .pending
@@ -174,17 +176,17 @@ impl Router {
         self.reset_barriers(seat);
         let copies = match guard {
             true => Vec::new(),
-            false => asked.take_copies(&owed, &lost),
+            false => sent.take_copies(&owed, &lost),
         };
         let copies = copies.into_iter().chain(std::iter::repeat(None));
         for ((_, request), copy) in owed.into_iter().zip(copies) {
             match copy {
                 _ if matches!(request.purpose, Purpose::Reinitialize | Purpose::Barrier(_)) => {}
                 Some((id, copy)) => self.redirect(seat, request, &id, copy, cx),
-                None => self.answer_owed(seat, request, &why, recovery, cx),
+                None => self.answer_owed(seat, request, &exit, recovery, cx),
             }
         }
-        for (id, request) in asked.rest() {
+        for (id, request) in sent.rest() {
             self.cancel_copy(&id, &request, cx);
         }
     }
@@ -217,16 +219,16 @@ impl Router {
         &mut self,
         seat: Seat,
         request: PendingRequest,
-        why: &Exit,
+        exit: &Exit,
         recovery: Recovery,
         cx: &mut Context<'_>,
     ) {
-        let is_greeting = matches!(request.purpose, Purpose::Initialize { .. });
-        if is_greeting && recovery == Recovery::Bypass {
+        let is_initialize = matches!(request.purpose, Purpose::Initialize { .. });
+        if is_initialize && recovery == Recovery::Bypass {
             // The successor has answered `initialize` already and is not asked again.
             if let Some(outcome) = self.successor_answer(seat) {
-                let outcome = self.answer_for(seat, outcome);
-                return self.on_greeted(request, outcome, None, cx);
+                let outcome = self.initialize_answer_for(seat, outcome);
+                return self.on_initialized(request, outcome, None, cx);
             }
             // The component has not forwarded `initialize`, so it goes to the next component.
             if let Fingerprint::Params(params) = request.fingerprint {
@@ -236,7 +238,7 @@ impl Router {
                 return;
             }
         }
-        let error = self.chain.recovery_error(seat, why, Some(&request.method), recovery);
+        let error = self.chain.recovery_error(seat, exit, Some(&request.method), recovery);
         let message = Message::response(request.requester_id, Outcome::Error(error));
         let (to, toward) = (request.requester, request.toward.opposite());
         let (via, owed) = (Vec::new(), None);
@@ -250,8 +252,9 @@ impl Router {
 
     /// Cancels a request of a component that is down, because no peer waits for the answer.
     fn cancel_copy(&self, id: &Id, request: &PendingRequest, cx: &mut Context<'_>) {
-        let listens = matches!(self.state(request.responder), Some(SeatState::Live { .. }) | None);
-        if listens && !request.cancelled {
+        let can_receive =
+            matches!(self.state(request.responder), Some(SeatState::Live { .. }) | None);
+        if can_receive && !request.cancelled {
             let params = Json::object([("requestId", Some(id.json().clone()))]);
             let message = Message::notification(acp::CANCEL_REQUEST, params);
             cx.out.push(Action::Deliver { to: request.responder, toward: request.toward, message });
@@ -302,15 +305,16 @@ impl Router {
 
     /// Delivers the held messages to the restarted component.
     pub(crate) fn on_resumed(&mut self, seat: Seat, cx: &mut Context<'_>) {
-        self.release(seat, SeatState::Live { since: cx.now }, cx);
+        self.release_held(seat, SeatState::Live { since: cx.now }, cx);
     }
 
     /// Removes the seat from the chain. The held messages go to the next seat.
     pub(crate) fn on_bypassed(&mut self, seat: Seat, cx: &mut Context<'_>) {
-        self.release(seat, SeatState::Bypassed, cx);
+        self.release_held(seat, SeatState::Bypassed, cx);
     }
 
-    fn release(&mut self, seat: Seat, next: SeatState, cx: &mut Context<'_>) {
+    /// Sets the state of a seat and routes the messages that were held for it.
+    fn release_held(&mut self, seat: Seat, next: SeatState, cx: &mut Context<'_>) {
         let Some(queue) = self.held_queue_mut(seat).map(std::mem::take) else { return };
         if let Some(state) = self.state_mut(seat) {
             *state = next;
@@ -330,7 +334,7 @@ impl Router {
     pub(crate) fn refuse_held(&mut self, seat: Seat, error: &Json, cx: &mut Context<'_>) {
         let held = self.held_queue_mut(seat).map(|queue| queue.take(|_| true));
         for held in held.into_iter().flatten() {
-            self.settle_held(held, error, cx);
+            self.refuse_or_deliver(held, error, cx);
         }
     }
 
@@ -339,11 +343,12 @@ impl Router {
         let held: Vec<Held> =
             self.held_queues.iter_mut().flat_map(|it| it.take(|_| true)).collect();
         for held in held {
-            self.settle_held(held, error, cx);
+            self.refuse_or_deliver(held, error, cx);
         }
     }
 
-    fn settle_held(&mut self, held: Held, error: &Json, cx: &mut Context<'_>) {
+    /// Answers a held request with this error and delivers a held answer. Drops a held notification.
+    fn refuse_or_deliver(&mut self, held: Held, error: &Json, cx: &mut Context<'_>) {
         match held {
             Held::Call(HeldCall { from, toward, message: Message::Request { id, .. }, .. }) => {
                 let outcome = Outcome::Error(error.clone());
@@ -370,17 +375,17 @@ impl Router {
 
     /// Cancels a held request. Returns whether there was one.
     pub(crate) fn cancel_held(&mut self, from: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
-        let is_it = |held: &Held| match held {
+        let is_the_request = |held: &Held| match held {
             Held::Call(HeldCall {
                 from: requester,
-                message: Message::Request { id: asked, .. },
+                message: Message::Request { id: held_id, .. },
                 ..
-            }) => *requester == from && asked == id,
+            }) => *requester == from && held_id == id,
             _ => false,
         };
         let mut found: Vec<Held> =
-            self.held_queues.iter_mut().flat_map(|it| it.take(is_it)).collect();
-        found.extend(self.take_behind_barriers(is_it));
+            self.held_queues.iter_mut().flat_map(|it| it.take(is_the_request)).collect();
+        found.extend(self.take_behind_barriers(is_the_request));
         for held in &found {
             let Held::Call(held_call) = held else { continue };
             let outcome = Outcome::error(code::CANCELLED, "the request was cancelled");
@@ -410,6 +415,7 @@ impl Router {
         self.forward_answer(held_answer, cx);
     }
 
+    /// Sends an answer past the next seat in `via`, or delivers it if there is none.
     pub(crate) fn forward_answer(&mut self, mut held_answer: HeldAnswer, cx: &mut Context<'_>) {
         while let Some(&seat) = held_answer.via.first() {
             match self.state(seat) {
@@ -435,7 +441,7 @@ impl Router {
     /// delivered first.
     pub(crate) fn deliver_answer(&mut self, held_answer: HeldAnswer, cx: &mut Context<'_>) {
         let HeldAnswer { from, to, toward, owed, message, .. } = held_answer;
-        let before = |held: &Held| matches!(held, Held::Call(it) if it.at() == from);
+        let before = |held: &Held| matches!(held, Held::Call(it) if it.position() == from);
         let earlier = self.held_queue_mut(to).map(|queue| queue.take(before));
         for held in earlier.into_iter().flatten() {
             if let Held::Call(held_call) = held {
@@ -443,11 +449,12 @@ impl Router {
             }
         }
         if let Some(owed) = owed {
-            self.note_answer(to, toward, owed, cx.out);
+            self.record_answer(to, toward, owed, cx.out);
         }
         cx.out.push(Action::Deliver { to, toward, message });
     }
 
+    /// A request of the conductor itself.
     pub(crate) fn own_request(
         &self,
         sent_at: Time,
@@ -457,7 +464,7 @@ impl Router {
         purpose: Purpose,
     ) -> PendingRequest {
         PendingRequest {
-            requester: Seat::SELF,
+            requester: Seat::CONDUCTOR,
             requester_id: Id::NULL,
             responder,
             toward,

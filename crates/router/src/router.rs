@@ -14,14 +14,14 @@ use crate::skip::SkipRules;
 #[derive(Debug)]
 pub struct Router {
     pub(crate) chain: Chain,
-    /// The state of each component's seat. The outer pipe has [`Outer`].
+    /// The state of each component's seat. The outer pipe has [`OuterPipe`].
     pub(crate) states: Vec<SeatState>,
     /// For each component: how the last process in its seat ended.
     pub(crate) exits: Vec<Option<Exit>>,
     /// For each component: messages held while it is recovering.
     pub(crate) held_queues: Vec<HeldQueue>,
     pub(crate) handshakes: Vec<Handshake>,
-    pub(crate) outer: Outer,
+    pub(crate) outer: OuterPipe,
     pub(crate) pending: PendingRequests,
     pub(crate) phase: Phase,
     /// During a handshake: the seat that must act next, and until when.
@@ -40,16 +40,16 @@ pub struct Router {
 
 /// The state of the outer pipe.
 #[derive(Debug, Default)]
-pub(crate) struct Outer {
-    /// It sent a valid `initialize`, and the components were started.
+pub(crate) struct OuterPipe {
+    /// The outer peer sent a valid `initialize`, and the components were started.
     pub started: bool,
     /// In proxy mode: the last component has sent `initialize` to its successor, which is behind the outer
     /// pipe.
-    pub successor_greeted: bool,
+    pub successor_initialized: bool,
     /// The handshake agreed on ACP v2, where a null id is an error.
     pub v2: bool,
-    /// It sends nothing more, so it cannot answer requests.
-    pub left: bool,
+    /// The outer peer sends nothing more, so it cannot answer requests.
+    pub disconnected: bool,
 }
 
 /// The sender of a request, its id for the request, and the direction.
@@ -60,16 +60,17 @@ pub(crate) struct Requester {
     pub toward: Side,
 }
 
+/// The lifecycle of the chain.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    Open,
+    Running,
     /// The chain ends when the outer pipe waits for no answer, or at `until`.
-    Closing {
+    ShuttingDown {
         until: Time,
         ending: Ending,
         error: Json,
     },
-    Closed,
+    Ended,
 }
 
 impl Router {
@@ -83,9 +84,9 @@ impl Router {
             held_queues: chain.components.iter().map(|_| HeldQueue::default()).collect(),
             handshakes: vec![Handshake::default(); chain.components.len()],
             chain,
-            outer: Outer::default(),
+            outer: OuterPipe::default(),
             pending: PendingRequests::default(),
-            phase: Phase::Open,
+            phase: Phase::Running,
             handshake_turn: None,
             records: Vec::new(),
             seed: 0,
@@ -96,12 +97,12 @@ impl Router {
     /// When the caller must call [`handle`](Router::handle) with [`Event::Tick`], unless another event
     /// comes first.
     pub fn deadline(&self) -> Option<Time> {
-        let closing = match self.phase {
-            Phase::Closing { until, .. } => Some(until),
-            Phase::Open | Phase::Closed => None,
+        let shutdown = match self.phase {
+            Phase::ShuttingDown { until, .. } => Some(until),
+            Phase::Running | Phase::Ended => None,
         };
         let turn = self.handshake_deadline();
-        [closing, turn, self.barrier_deadline()].into_iter().flatten().min()
+        [shutdown, turn, self.barrier_deadline()].into_iter().flatten().min()
     }
 
     /// When the first handshake times out.
@@ -121,7 +122,7 @@ impl Router {
     /// Handles one event. The resulting actions are appended to `actions`, in order. The list is an
     /// argument so that a busy chain does not allocate one for each message.
     pub fn handle(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
-        if matches!(self.phase, Phase::Closed) {
+        if matches!(self.phase, Phase::Ended) {
             return;
         }
         let first = actions.len();
@@ -138,7 +139,7 @@ impl Router {
             Event::Closed { seat, exit } => self.on_closed(seat, exit, cx),
             // No component waits for the answers to its requests any more. It still owes its own answers.
             Event::GreetingRetried { seat, exit } => {
-                self.note_exit(seat, exit);
+                self.record_exit(seat, exit);
                 self.pending.take_sent_by(seat);
                 self.reset_barriers(seat);
             }
@@ -148,7 +149,7 @@ impl Router {
             Event::Restarted(seat) => self.on_restarted(seat, cx),
             Event::Resumed(seat) => self.on_resumed(seat, cx),
             Event::Bypassed(seat) => self.on_bypassed(seat, cx),
-            Event::Stop => self.close(now, Ending::Clean, stopping()),
+            Event::Stop => self.shut_down(now, Ending::Clean, shutdown_error()),
             Event::Tick => self.on_tick(cx),
         }
         self.record_deliveries(cx.out, first);
@@ -160,7 +161,7 @@ impl Router {
             }
             self.record_deliveries(cx.out, released);
         }
-        self.settle(cx);
+        self.finish_shutdown(cx);
     }
 
     pub(crate) fn on_message(
@@ -184,7 +185,7 @@ impl Router {
             let why = "a request id must not be null in ACP v2";
             return self.refuse(from, toward, id, code::INVALID_REQUEST, why, cx);
         }
-        if let Phase::Closing { error, .. } = &self.phase
+        if let Phase::ShuttingDown { error, .. } = &self.phase
             && from == Seat::OUTER
         {
             let outcome = Outcome::Error(error.clone());
@@ -209,7 +210,7 @@ impl Router {
             return self.on_cancel(from, call, cx);
         }
         if !self.outer.started {
-            let text = dropped(&call, "it arrived before initialize");
+            let text = dropped_notification(&call, "it arrived before initialize");
             return cx.out.push(Action::Report(Diagnostic {
                 level: Level::Debug,
                 seat: from,
@@ -222,19 +223,19 @@ impl Router {
 
     /// Finds the next seat for a request or notification, and delivers or holds it.
     pub(crate) fn route(&mut self, held_call: HeldCall, cx: &mut Context<'_>) {
-        let (at, toward) = (held_call.at(), held_call.toward);
+        let (at, toward) = (held_call.position(), held_call.toward);
         match &held_call.message {
-            Message::Request { id, .. } => match self.receiver(at, toward) {
-                Ok(to) => self.pass(held_call, to, cx),
+            Message::Request { id, .. } => match self.next_responder(at, toward) {
+                Ok(to) => self.deliver_or_hold(held_call, to, cx),
                 Err(outcome) => {
                     answer(held_call.from, toward.opposite(), id.clone(), outcome, cx);
                 }
             },
-            Message::Notification(call) => match self.listener(at, toward) {
-                Ok(to) => self.pass(held_call, to, cx),
+            Message::Notification(call) => match self.next_receiver(at, toward) {
+                Ok(to) => self.deliver_or_hold(held_call, to, cx),
                 Err(why) => {
                     let (level, seat) = (Level::Debug, held_call.from);
-                    let text = dropped(call, &why);
+                    let text = dropped_notification(call, &why);
                     cx.out.push(Action::Report(Diagnostic { level, seat, text }));
                 }
             },
@@ -243,7 +244,7 @@ impl Router {
     }
 
     /// Delivers a request or notification, or holds it for a component that is recovering.
-    fn pass(&mut self, held_call: HeldCall, to: Seat, cx: &mut Context<'_>) {
+    fn deliver_or_hold(&mut self, held_call: HeldCall, to: Seat, cx: &mut Context<'_>) {
         if let Some(held_call) = self.hold(to, held_call) {
             self.deliver_call(held_call, to, cx);
         }
@@ -304,7 +305,7 @@ impl Router {
         };
         match request.purpose {
             Purpose::Forward => self.on_answer(request, outcome, extras, cx),
-            Purpose::Initialize { .. } => self.on_greeted(request, outcome, extras, cx),
+            Purpose::Initialize { .. } => self.on_initialized(request, outcome, extras, cx),
             Purpose::Reinitialize => self.on_reinitialized(from, outcome, cx),
             Purpose::Barrier(_) => {
                 self.pending.restore(&id, request);
@@ -358,13 +359,14 @@ impl Router {
     }
 
     /// The seat that can answer a request from `from` in this direction, or the error to answer instead.
-    pub(crate) fn receiver(&self, from: Seat, toward: Side) -> Result<Seat, Outcome> {
-        let to =
-            self.listener(from, toward).map_err(|why| match self.neighbour_exit(from, toward) {
+    pub(crate) fn next_responder(&self, from: Seat, toward: Side) -> Result<Seat, Outcome> {
+        let to = self.next_receiver(from, toward).map_err(|why| {
+            match self.neighbour_exit(from, toward) {
                 Some((seat, exit)) => Outcome::Error(self.chain.crash_error(seat, exit, None)),
                 None => Outcome::error(code::INVALID_REQUEST, &why),
-            })?;
-        if to == Seat::OUTER && self.outer.left {
+            }
+        })?;
+        if to == Seat::OUTER && self.outer.disconnected {
             let why = format!("{} has disconnected and cannot answer", self.chain.describe(to));
             return Err(Outcome::error(code::INTERNAL_ERROR, &why));
         }
@@ -372,7 +374,7 @@ impl Router {
     }
 
     /// The seat that can receive a notification from `from` in this direction, or why there is none.
-    fn listener(&self, from: Seat, toward: Side) -> Result<Seat, String> {
+    fn next_receiver(&self, from: Seat, toward: Side) -> Result<Seat, String> {
         let Some(to) = self.neighbour(from, toward) else {
             return Err("there is no component in that direction".into());
         };
@@ -411,7 +413,7 @@ impl Router {
     }
 
     fn on_outer_closed(&mut self, why: &Exit, cx: &mut Context<'_>) {
-        self.outer.left = true;
+        self.outer.disconnected = true;
         if why.cause == ExitCause::ClosedInput {
             // The editor does not read its input, so answers cannot reach it.
             self.pending.take_sent_by(Seat::OUTER);
@@ -422,7 +424,7 @@ impl Router {
             let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
             answer(request.requester, request.toward.opposite(), request.requester_id, outcome, cx);
         }
-        self.close(cx.now, Ending::Clean, stopping());
+        self.shut_down(cx.now, Ending::Clean, shutdown_error());
     }
 
     pub(crate) fn on_closed(&mut self, seat: Seat, why: Exit, cx: &mut Context<'_>) {
@@ -430,34 +432,34 @@ impl Router {
         if matches!(state, SeatState::Closed) {
             return;
         }
-        self.handshake_turn = self.handshake_turn.filter(|(whose, _)| *whose != seat);
+        self.handshake_turn = self.handshake_turn.filter(|(turn, _)| *turn != seat);
         let error = self.chain.crash_error(seat, &why, None);
         self.refuse_held(seat, &error, cx);
         if let Some(state) = self.state_mut(seat) {
             *state = SeatState::Closed;
         }
-        self.note_exit(seat, why.clone());
+        self.record_exit(seat, why.clone());
         self.pending.take_sent_by(seat);
         self.drop_held_of(seat);
         self.reset_barriers(seat);
-        let mut greeting = false;
+        let mut was_initializing = false;
         for (_, request) in self.pending.take_owed_by(seat) {
-            greeting |= matches!(request.purpose, Purpose::Initialize { .. });
+            was_initializing |= matches!(request.purpose, Purpose::Initialize { .. });
             let error = self.chain.crash_error(seat, &why, Some(&request.method));
-            self.give_up(request, error, cx);
+            self.fail_request(request, error, cx);
         }
-        let starting = greeting
+        let is_starting = was_initializing
             || self.states.iter().any(|it| {
                 matches!(
                     it,
                     SeatState::NotStarted | SeatState::Starting | SeatState::Initializing { .. }
                 )
             });
-        let line = self.chain.crash_report(seat, &why, None);
+        let report = self.chain.crash_report(seat, &why, None);
         // A chain that never finished its handshake has no requests to wait for. The editor gets the error
         // directly, and not through the proxies in between.
-        let grace = if starting { 0 } else { self.chain.grace };
-        self.close_within(cx.now, grace, Ending::Failed(line), error);
+        let grace = if is_starting { 0 } else { self.chain.grace };
+        self.shut_down_within(cx.now, grace, Ending::Failed(report), error);
     }
 
     fn on_tick(&mut self, cx: &mut Context<'_>) {
@@ -467,26 +469,26 @@ impl Router {
         }
     }
 
-    fn close(&mut self, now: Time, ending: Ending, error: Json) {
-        self.close_within(now, self.chain.grace, ending, error);
+    fn shut_down(&mut self, now: Time, ending: Ending, error: Json) {
+        self.shut_down_within(now, self.chain.grace, ending, error);
     }
 
     /// Starts the shutdown. If it has started already, its reason stays.
-    fn close_within(&mut self, now: Time, grace: u64, ending: Ending, error: Json) {
-        if matches!(self.phase, Phase::Open) {
-            self.phase = Phase::Closing { until: now.plus(grace), ending, error };
+    fn shut_down_within(&mut self, now: Time, grace: u64, ending: Ending, error: Json) {
+        if matches!(self.phase, Phase::Running) {
+            self.phase = Phase::ShuttingDown { until: now.plus(grace), ending, error };
         }
     }
 
     /// Finishes the shutdown once the outer pipe waits for no answer, or when the grace period is over.
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        let Phase::Closing { until, .. } = &self.phase else { return };
+    fn finish_shutdown(&mut self, cx: &mut Context<'_>) {
+        let Phase::ShuttingDown { until, .. } = &self.phase else { return };
         let in_time = *until > cx.now;
         if in_time && (self.pending.is_waiting(Seat::OUTER) || self.waits_for_held(Seat::OUTER)) {
             return;
         }
-        let Phase::Closing { ending, error, .. } =
-            std::mem::replace(&mut self.phase, Phase::Closed)
+        let Phase::ShuttingDown { ending, error, .. } =
+            std::mem::replace(&mut self.phase, Phase::Ended)
         else {
             return;
         };
@@ -494,13 +496,13 @@ impl Router {
         self.barrier_states.iter_mut().for_each(|it| *it = BarrierState::default());
         self.refuse_all_held(&error, cx);
         for request in self.pending.drain() {
-            self.give_up(request, error.clone(), cx);
+            self.fail_request(request, error.clone(), cx);
         }
         cx.out.push(Action::Finish(ending));
     }
 
     /// Answers a request that no component will answer.
-    fn give_up(&mut self, request: PendingRequest, error: Json, cx: &mut Context<'_>) {
+    fn fail_request(&mut self, request: PendingRequest, error: Json, cx: &mut Context<'_>) {
         match request.purpose {
             Purpose::Reinitialize => {}
             Purpose::Barrier(held) => {
@@ -531,11 +533,11 @@ pub(crate) fn answer(to: Seat, toward: Side, id: Id, outcome: Outcome, cx: &mut 
     cx.out.push(Action::Deliver { to, toward, message: Message::response(id, outcome) });
 }
 
-fn dropped(call: &Call, why: &str) -> String {
+fn dropped_notification(call: &Call, why: &str) -> String {
     format!("notification {:?} dropped: {why}", call.method)
 }
 
-fn stopping() -> Json {
+fn shutdown_error() -> Json {
     let text = "the conductor is shutting down; this request was not answered in time";
     error_object(code::INTERNAL_ERROR, text, None)
 }

@@ -16,7 +16,7 @@ impl Seat {
     pub const OUTER: Seat = Seat(0);
 
     /// Stands for the conductor itself, as the sender of its own requests. No peer has this seat.
-    pub const SELF: Seat = Seat(u16::MAX);
+    pub const CONDUCTOR: Seat = Seat(u16::MAX);
 
     /// The number of the seat, for indexing.
     pub fn index(self) -> usize {

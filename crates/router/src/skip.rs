@@ -259,7 +259,7 @@ impl Router {
                 answer(from, toward.opposite(), id, Outcome::Error(error.clone()), cx);
             }
             Held::Call(mut held_call) => {
-                while let Some(to) = self.neighbour(held_call.at(), held_call.toward) {
+                while let Some(to) = self.neighbour(held_call.position(), held_call.toward) {
                     if to == Seat::OUTER || !self.skips(to, &held_call) {
                         let HeldCall { toward, message, .. } = held_call;
                         return cx.out.push(Action::Deliver { to, toward, message });

@@ -83,7 +83,7 @@ impl Router {
 
     /// Whether the chain is shutting down or has ended.
     pub fn is_ending(&self) -> bool {
-        !matches!(self.phase, Phase::Open)
+        !matches!(self.phase, Phase::Running)
     }
 
     /// Whether this seat owes the answer to the request with this id.
@@ -110,7 +110,7 @@ impl Router {
         self.exits.get(seat.index().checked_sub(1)?)?.as_ref()
     }
 
-    pub(crate) fn note_exit(&mut self, seat: Seat, why: Exit) {
+    pub(crate) fn record_exit(&mut self, seat: Seat, why: Exit) {
         if let Some(exit) = self.exits.get_mut(seat.index().wrapping_sub(1)) {
             *exit = Some(why);
         }

@@ -6,19 +6,22 @@ use super::generation::{Generation, Greeting, is_envelope};
 use super::{NESTED, NOT_THE_CONDUCTOR, Rejection};
 use crate::acp::CANCEL_REQUEST;
 use crate::json::Json;
-use crate::message::{BAD_ENVELOPE, Call, Id, Message, Parts, code, end_line, start_line};
+use crate::message::{BAD_ENVELOPE, Call, Id, Message, MessageParts, code, end_line, start_line};
 use crate::sink::{LONG, Sink};
 
 /// The content of an envelope.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedEnvelope {
     pub generation: Generation,
     pub id: Option<Id>,
     pub call: Call,
 }
 
 /// Opens the envelope of any generation. `None` if the line is not an envelope.
-pub(crate) fn open(parts: &Parts, line: &Bytes) -> Option<Result<Opened, Rejection>> {
+pub(crate) fn open(
+    parts: &MessageParts,
+    line: &Bytes,
+) -> Option<Result<OpenedEnvelope, Rejection>> {
     let method = parts.method(line)?;
     let method = method.name();
     // Most messages are not envelopes, so this check comes first.
@@ -33,12 +36,12 @@ pub(crate) fn open(parts: &Parts, line: &Bytes) -> Option<Result<Opened, Rejecti
         return Some(Err(Rejection::refusal(id, code::INVALID_PARAMS, BAD_ENVELOPE)));
     };
     let generation = Generation::of_envelope(&method, wrapped)?;
-    Some(Ok(Opened { generation, id, call }))
+    Some(Ok(OpenedEnvelope { generation, id, call }))
 }
 
-impl Opened {
+impl OpenedEnvelope {
     /// Refuses messages that are not allowed inside an envelope.
-    pub(crate) fn check(self) -> Result<Opened, Rejection> {
+    pub(crate) fn check(self) -> Result<OpenedEnvelope, Rejection> {
         let method = self.call.method.name();
         let why = if is_envelope(&method) {
             NESTED

@@ -90,14 +90,14 @@ pub(crate) fn accepted(result: &Json) -> bool {
 /// values at these paths are restored.
 pub(crate) fn without_acceptance(result: &Json, base: Option<&Json>) -> Json {
     let belongs_to_acceptance = |version: &&KeyPath| match base {
-        Some(base) => base.at(version).is_some() || beside_key(result, version),
-        None => beside_key(result, version) && is_alone(result, version),
+        Some(base) => base.at(version).is_some() || is_next_to_key(result, version),
+        None => is_next_to_key(result, version) && is_alone(result, version),
     };
     let mut paths = ACCEPTANCES.to_vec();
     paths.extend(ACCEPTED_VERSIONS.iter().filter(belongs_to_acceptance));
     match base {
         Some(base) => restored(result, base, &paths),
-        None => restored(result, &own_lists(result), &paths),
+        None => restored(result, &own_capability_objects(result), &paths),
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn without_offer(params: &Json, offered: KeyPath) -> Json {
     };
     let versions: Vec<KeyPath> = OFFERED_VERSIONS.iter().filter(with_key).copied().collect();
     paths.extend(versions);
-    restored(params, &own_lists(params), &paths)
+    restored(params, &own_capability_objects(params), &paths)
 }
 
 /// The params without the offer. `base` is the params before the offer was added; its values at these paths
@@ -129,7 +129,7 @@ pub(crate) fn restore_params(params: &Json, base: &Json) -> Json {
 }
 
 /// Whether the capability is next to this version.
-fn beside_key(json: &Json, version: &[&str]) -> bool {
+fn is_next_to_key(json: &Json, version: &[&str]) -> bool {
     let key = [&version[..version.len() - 1], &["proxy"]].concat();
     json.at(&key).is_some()
 }
@@ -143,7 +143,7 @@ fn is_alone(json: &Json, version: &[&str]) -> bool {
 /// The capability objects to keep even if they become empty, for params or results whose original is not
 /// known. An empty `capabilities` next to the ACP v1 member was created only to hold the key, so it is not
 /// kept.
-fn own_lists(json: &Json) -> Json {
+fn own_capability_objects(json: &Json) -> Json {
     let v1 = ["clientCapabilities", "agentCapabilities"];
     let mut own: Vec<&str> = v1.into_iter().filter(|word| json.member(word).is_some()).collect();
     if own.is_empty() {

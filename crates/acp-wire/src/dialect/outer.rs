@@ -8,7 +8,7 @@ use super::{Rejection, envelope, offer, p0};
 use crate::acp::INITIALIZE;
 use crate::guards;
 use crate::json::Json;
-use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
+use crate::message::{Call, Id, Message, MessageParts, Outcome, Side, code};
 use crate::sink::Sink;
 
 /// The dialect of the link to an outer conductor, for which this chain is a proxy.
@@ -16,7 +16,7 @@ use crate::sink::Sink;
 pub struct Outer {
     generation: Option<Generation>,
     /// The id of the greeting that this chain has not answered.
-    greeted: Option<Id>,
+    pending_greeting: Option<Id>,
     /// Whether that greeting offers MCP over ACP. The answer accepts it at the same path.
     mcp_offered: bool,
     scp: Option<Scp>,
@@ -54,7 +54,7 @@ const NOT_GREETED: &str =
 impl Outer {
     /// A conductor whose generation is not known.
     pub fn unknown() -> Outer {
-        Outer { generation: None, greeted: None, mcp_offered: false, scp: None }
+        Outer { generation: None, pending_greeting: None, mcp_offered: false, scp: None }
     }
 
     /// A conductor of this generation.
@@ -112,7 +112,7 @@ impl Outer {
         };
         drop(method);
         self.generation = Some(generation);
-        self.greeted = id.clone();
+        self.pending_greeting = id.clone();
         let call = Call { method: INITIALIZE.into(), params, ..call };
         Ok(Some((Side::Agent, Message::call(id, call))))
     }
@@ -182,7 +182,7 @@ impl Outer {
     /// Adds the acceptance of the proxy role to an answer, in the way in which the role was offered.
     fn accept(&mut self, id: &Id, outcome: &Outcome) -> Option<Outcome> {
         let generation = self.generation?;
-        self.greeted.take_if(|greeted| greeted == id)?;
+        self.pending_greeting.take_if(|pending_greeting| pending_greeting == id)?;
         let Outcome::Result(result) = outcome else { return None };
         match generation.greeting() {
             Greeting::Capability => {
@@ -201,7 +201,7 @@ impl Outer {
         line: &Bytes,
         out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
-        let mut parts = Parts::default();
+        let mut parts = MessageParts::default();
         parts.split(line)?;
         if let Some(opened) = envelope::open(&parts, line) {
             let opened = opened?.check()?;

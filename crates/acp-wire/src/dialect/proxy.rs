@@ -12,14 +12,14 @@
 
 use bytes::Bytes;
 
-use super::envelope::{self, Opened};
+use super::envelope::{self, OpenedEnvelope};
 use super::generation::{Generation, Greeting};
 use super::restore::{KeyPath, restored};
 use super::{NOT_THE_CONDUCTOR, Rejection, mcp_capability, offer, p0};
 use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
 use crate::guards;
 use crate::json::Json;
-use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
+use crate::message::{Call, Id, Message, MessageParts, Outcome, Side, code};
 use crate::sink::Sink;
 
 mod probe;
@@ -35,30 +35,30 @@ pub struct Proxy {
     /// forwarded.
     peers: Option<Vec<String>>,
     /// The generation set by the user. No other one is tried.
-    pin: Option<Generation>,
+    pinned: Option<Generation>,
     /// The greeting with which a probe starts.
     first: FirstGreeting,
     /// Whether the first greeting was a guess and the component did not understand it.
     guess_failed: bool,
     state: GenerationState,
     /// The `initialize` requests that the component has not answered.
-    greeted: Vec<PendingGreeting>,
+    pending_greetings: Vec<PendingGreeting>,
     /// The ids of abandoned greetings. Their answers are dropped.
-    withdrawn: Vec<Id>,
+    abandoned_ids: Vec<Id>,
     /// The id of the `initialize` that the component has sent to its successor and that is not answered.
-    forwarded: Option<Id>,
+    forwarded_initialize: Option<Id>,
     /// The successor's result of `initialize`, and the path of the MCP capability if it was added for this
     /// component (see `mcp_capability`).
     successor_result: Option<(Json, Option<KeyPath>)>,
     /// The answer to `initialize` of a component that may be an SCP proxy. It is forwarded once the
     /// component has its successor.
-    accepted: Option<(Id, Json)>,
+    held_answer: Option<(Id, Json)>,
     successor: ScpSuccessor,
     /// Whether the successor that an SCP proxy has started is initialized.
     successor_initialized: bool,
     /// The generation of the envelope in which the component has forwarded `_scp/proxy`, which shows that
     /// it does not know SCP.
-    no_scp: Option<Generation>,
+    scp_proxy_forwarded_in: Option<Generation>,
 }
 
 /// A greeting that the component has not answered.
@@ -67,7 +67,7 @@ struct PendingGreeting {
     /// The id on this link.
     id: Id,
     /// The params before anything was added for this component.
-    asked: Json,
+    original_params: Json,
     /// Its form. The generation of a component's envelopes may differ from that of the greeting that it
     /// understands.
     greeting: Greeting,
@@ -103,24 +103,24 @@ impl Proxy {
         Proxy {
             component: component.to_owned(),
             peers: Some(Vec::new()),
-            pin: None,
+            pinned: None,
             first: FirstGreeting::Newest,
             guess_failed: false,
             state: GenerationState::Unknown(None),
-            greeted: Vec::new(),
-            withdrawn: Vec::new(),
-            forwarded: None,
+            pending_greetings: Vec::new(),
+            abandoned_ids: Vec::new(),
+            forwarded_initialize: None,
             successor_result: None,
-            accepted: None,
+            held_answer: None,
             successor: ScpSuccessor::NotNeeded,
             successor_initialized: false,
-            no_scp: None,
+            scp_proxy_forwarded_in: None,
         }
     }
 
     /// A component of this generation. No other one is tried.
     pub fn pinned(component: &str, generation: Generation) -> Proxy {
-        Proxy { pin: Some(generation), ..Proxy::unknown(component) }
+        Proxy { pinned: Some(generation), ..Proxy::unknown(component) }
     }
 
     /// A component that understood this greeting the last time. If it does not understand it now, its
@@ -157,36 +157,36 @@ impl Proxy {
     /// Sends a greeting that the component must answer: the first one, the next one of a probe, or a later
     /// `initialize`.
     fn greet(&mut self, greeting: Greeting, id: &Id, call: &Call, out: &mut dyn Sink) {
-        let asked = self.write_greeting(greeting, id, call, out).detached();
-        self.greeted.push(PendingGreeting { id: id.clone(), asked, greeting });
+        let original_params = self.write_greeting(greeting, id, call, out).detached();
+        self.pending_greetings.push(PendingGreeting { id: id.clone(), original_params, greeting });
     }
 
     /// Appends a greeting. Returns the params before anything was added.
     fn write_greeting(&self, greeting: Greeting, id: &Id, call: &Call, out: &mut dyn Sink) -> Json {
-        let generation = self.generation().or(self.pin).or(self.guessed_generation());
-        let mut asked = call.params.clone().unwrap_or(Json::EMPTY);
+        let generation = self.generation().or(self.pinned).or(self.guessed_generation());
+        let mut original_params = call.params.clone().unwrap_or(Json::EMPTY);
         let v1_only = generation.map_or(greeting != Greeting::Proxy, Generation::v1_only);
         if v1_only {
-            asked = acp::lowered_to_v1(&asked);
+            original_params = acp::lowered_to_v1(&original_params);
         }
         let params = match greeting {
-            Greeting::Proxy => asked.with_at(offer::MCP_OFFER, Some(&Json::TRUE)),
-            Greeting::Underscore => asked.clone(),
+            Greeting::Proxy => original_params.with_at(offer::MCP_OFFER, Some(&Json::TRUE)),
+            Greeting::Underscore => original_params.clone(),
             // An SCP proxy accepts its role without an offer. The version only shows that the conductor
             // knows SCP.
-            Greeting::Capability => offer::put(&asked, generation),
+            Greeting::Capability => offer::put(&original_params, generation),
         };
         let call = Call { method: greeting.method().into(), params: Some(params), ..call.clone() };
         Message::Request { id: id.clone(), call }.write_line(out);
-        asked
+        original_params
     }
 
     /// Sets the generation and sends the held messages.
-    fn adopt(&mut self, generation: Generation, out: &mut dyn Sink) {
+    fn set_generation(&mut self, generation: Generation, out: &mut dyn Sink) {
         // Generations with the same envelopes are distinguished by the component's previous generation.
         let guess =
             self.guessed_generation().filter(|guess| guess.has_same_envelopes_as(generation));
-        let generation = self.pin.or(guess).unwrap_or(generation);
+        let generation = self.pinned.or(guess).unwrap_or(generation);
         match std::mem::replace(&mut self.state, GenerationState::Known(generation)) {
             GenerationState::Unknown(Some(probe)) => {
                 for (toward, message) in probe.held {
@@ -201,9 +201,10 @@ impl Proxy {
     /// the component.
     fn write_answer(&mut self, message: &Message, out: &mut dyn Sink) {
         let Message::Response { id, outcome, extras } = message else { return };
-        let greeted = self.forwarded.take_if(|forwarded| forwarded == id).is_some();
+        let is_initialize_answer =
+            self.forwarded_initialize.take_if(|forwarded| forwarded == id).is_some();
         let Outcome::Result(result) = outcome else { return message.write_line(out) };
-        let Some(generation) = self.generation().filter(|_| greeted) else {
+        let Some(generation) = self.generation().filter(|_| is_initialize_answer) else {
             return message.write_line(out);
         };
         let missing = mcp_capability::missing_path(result, generation);
@@ -214,8 +215,8 @@ impl Proxy {
     }
 
     /// Appends a message for a component whose generation is not known.
-    fn write_assuming(&self, toward: Side, message: &Message, out: &mut dyn Sink) {
-        let generation = self.pin.unwrap_or(Generation::P5);
+    fn write_in_assumed_generation(&self, toward: Side, message: &Message, out: &mut dyn Sink) {
+        let generation = self.pinned.unwrap_or(Generation::P5);
         match message {
             Message::Request { id, call } if toward == Side::Editor => {
                 envelope::write(generation, generation.table().receives, Some(id), call, out);
@@ -232,7 +233,7 @@ impl Proxy {
 
     fn on_envelope(
         &mut self,
-        opened: Opened,
+        opened: OpenedEnvelope,
         out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
         if let GenerationState::Unknown(Some(probe)) = &mut self.state
@@ -248,11 +249,11 @@ impl Proxy {
             return Ok(None);
         }
         if self.successor == ScpSuccessor::Sent
-            && self.accepted.is_some()
+            && self.held_answer.is_some()
             && opened.call.is(p0::SCP_PROXY)
         {
             // The component has forwarded an unknown request, so it is not an SCP proxy.
-            self.no_scp = Some(opened.generation);
+            self.scp_proxy_forwarded_in = Some(opened.generation);
             if let Some(id) = opened.id {
                 let outcome =
                     Outcome::error(code::METHOD_NOT_FOUND, "this request is only for SCP proxies");
@@ -270,19 +271,21 @@ impl Proxy {
             {
                 probe.envelope_hint = Some(opened.generation);
             }
-            _ => self.adopt(opened.generation, out),
+            _ => self.set_generation(opened.generation, out),
         }
         if let Some(id) = &opened.id
             && opened.call.is(INITIALIZE)
         {
-            self.forwarded = Some(id.detached());
+            self.forwarded_initialize = Some(id.detached());
             // The offer has to be removed only if it was made.
-            let greeted = self.greeted.last();
-            let greeting = greeted.map(|it| it.greeting).or_else(|| self.understood_greeting());
-            let asked = greeted.map_or(Json::EMPTY, |it| it.asked.clone());
+            let last_greeting = self.pending_greetings.last();
+            let greeting =
+                last_greeting.map(|it| it.greeting).or_else(|| self.understood_greeting());
+            let original_params =
+                last_greeting.map_or(Json::EMPTY, |it| it.original_params.clone());
             opened.call.params = opened.call.params.map(|params| match greeting {
-                Some(Greeting::Proxy) => restored(&params, &asked, &[offer::MCP_OFFER]),
-                Some(Greeting::Capability) => offer::restore_params(&params, &asked),
+                Some(Greeting::Proxy) => restored(&params, &original_params, &[offer::MCP_OFFER]),
+                Some(Greeting::Capability) => offer::restore_params(&params, &original_params),
                 Some(Greeting::Underscore) | None => params,
             });
         }
@@ -291,7 +294,7 @@ impl Proxy {
 
     /// Checks the peer name of an envelope. The chain is linear, so every peer behind the component is
     /// reached through the successor.
-    fn check_peer(&self, opened: &mut Opened) -> Result<(), Rejection> {
+    fn check_peer(&self, opened: &mut OpenedEnvelope) -> Result<(), Rejection> {
         let Some(names) = &self.peers else { return Ok(()) };
         let Some(peer) = opened.take_peer().filter(|peer| !peer.is_null()) else { return Ok(()) };
         if peer.text().is_some_and(|peer| names.iter().any(|name| *name == peer)) {
@@ -324,20 +327,20 @@ impl Proxy {
         if self.successor == ScpSuccessor::Sent && id == Id::string(SCP_ID) {
             return self.on_successor(outcome, out);
         }
-        if let Some(index) = self.withdrawn.iter().position(|withdrawn| *withdrawn == id) {
-            self.withdrawn.remove(index);
+        if let Some(index) = self.abandoned_ids.iter().position(|withdrawn| *withdrawn == id) {
+            self.abandoned_ids.remove(index);
             return None;
         }
-        let Some(index) = self.greeted.iter().position(|it| it.id == id) else {
+        let Some(index) = self.pending_greetings.iter().position(|it| it.id == id) else {
             return Some((Side::Editor, Message::Response { id, outcome, extras }));
         };
         let outcome = match &self.state {
             GenerationState::Unknown(Some(probe)) if probe.sent == id => {
                 self.on_probed(&id, outcome, out)?
             }
-            _ => self.on_accepted(self.greeted[index].greeting, outcome),
+            _ => self.on_accepted(self.pending_greetings[index].greeting, outcome),
         };
-        self.greeted.remove(index);
+        self.pending_greetings.remove(index);
         let text = id.text().unwrap_or_default();
         let id = text.split_once('~').map_or_else(|| id.clone(), |(id, _)| Id::string(id));
         Some((Side::Editor, Message::Response { id, outcome, extras }))
@@ -378,7 +381,7 @@ impl Proxy {
     /// proxy, which waits for `_scp/proxy`.
     fn may_be_scp(&self) -> bool {
         self.successor == ScpSuccessor::NotNeeded
-            && self.pin.is_none_or(|pin| pin == Generation::P0)
+            && self.pinned.is_none_or(|pin| pin == Generation::P0)
     }
 
     /// Handles the answer to `_scp/proxy`. An error also stands for a request that was not sent.
@@ -386,24 +389,26 @@ impl Proxy {
         match outcome {
             Outcome::Result(successor_result) => {
                 // The component did not know its own chain when it answered `initialize`.
-                if let Some((_, result)) = &mut self.accepted {
+                if let Some((_, result)) = &mut self.held_answer {
                     *result = guards::copy_flag(&successor_result, result);
                 }
-                self.adopt(Generation::P0, out);
+                self.set_generation(Generation::P0, out);
                 // The component may initialize its successor before or after this answer.
                 if !self.successor_initialized {
                     return None;
                 }
             }
             // The component does not know `_scp/proxy`, so its generation has envelopes.
-            Outcome::Error(_) => self.adopt(self.no_scp.unwrap_or(Generation::P3), out),
+            Outcome::Error(_) => {
+                self.set_generation(self.scp_proxy_forwarded_in.unwrap_or(Generation::P3), out)
+            }
         }
-        self.release(out)
+        self.release_held_answer(out)
     }
 
     /// Forwards the answer to `initialize` that was held until the component had its successor.
-    fn release(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
-        let (id, result) = self.accepted.take()?;
+    fn release_held_answer(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
+        let (id, result) = self.held_answer.take()?;
         self.on_answer(id, Outcome::Result(result), None, out)
     }
 
@@ -413,7 +418,7 @@ impl Proxy {
         line: &Bytes,
         out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
-        let mut parts = Parts::default();
+        let mut parts = MessageParts::default();
         parts.split(line)?;
         let opened = envelope::open(&parts, line);
         if let GenerationState::Unknown(Some(probe)) = &mut self.state {
@@ -449,24 +454,24 @@ impl Proxy {
             Message::Notification(call) => (None, call),
             Message::Response { .. } => return self.write_answer(message, out),
         };
-        let greets = toward == Side::Agent && call.is(INITIALIZE);
+        let is_initialize = toward == Side::Agent && call.is(INITIALIZE);
         match &mut self.state {
             &mut GenerationState::Known(generation) => match id {
-                Some(id) if greets => {
+                Some(id) if is_initialize => {
                     self.greet(generation.greeting(), id, call, out);
                 }
                 _ if toward == Side::Agent => message.write_line(out),
                 _ => envelope::write(generation, generation.table().receives, id, call, out),
             },
             GenerationState::Unknown(None) => match id {
-                Some(id) if greets => self.start_probe(id, call, out),
-                _ => self.write_assuming(toward, message, out),
+                Some(id) if is_initialize => self.start_probe(id, call, out),
+                _ => self.write_in_assumed_generation(toward, message, out),
             },
-            GenerationState::Unknown(Some(_)) if self.pin.is_some() => match id {
-                Some(id) if greets => {
+            GenerationState::Unknown(Some(_)) if self.pinned.is_some() => match id {
+                Some(id) if is_initialize => {
                     self.greet(self.first_greeting(), id, call, out);
                 }
-                _ => self.write_assuming(toward, message, out),
+                _ => self.write_in_assumed_generation(toward, message, out),
             },
             // A greeting is not cancelled, because its id on this link may be a different one.
             GenerationState::Unknown(Some(_)) if id.is_none() && call.is(CANCEL_REQUEST) => {}
@@ -519,6 +524,6 @@ impl Proxy {
     pub fn on_successor_initialized(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
         self.successor_initialized = true;
         self.generation().filter(|it| *it == Generation::P0)?;
-        self.release(out)
+        self.release_held_answer(out)
     }
 }

@@ -8,13 +8,13 @@
 /// block contains a non-ASCII byte, which may be after the run.
 #[inline(always)]
 pub(crate) fn end_of_run(text: &[u8], mut at: usize, non_ascii: &mut Mask) -> usize {
-    while let Some(block) = text.get(at..at + WIDTH).and_then(<[u8]>::first_chunk) {
+    while let Some(block) = text.get(at..at + BLOCK_SIZE).and_then(<[u8]>::first_chunk) {
         let (ends, high) = classify(block);
         *non_ascii |= high;
         if ends != 0 {
-            return at + ends.trailing_zeros() as usize / BITS;
+            return at + ends.trailing_zeros() as usize / BITS_PER_BYTE;
         }
-        at += WIDTH;
+        at += BLOCK_SIZE;
     }
     let (end, high) = end_near_end(text, at);
     *non_ascii |= high;
@@ -25,10 +25,10 @@ pub(crate) fn end_of_run(text: &[u8], mut at: usize, non_ascii: &mut Mask) -> us
 fn end_near_end(text: &[u8], at: usize) -> (usize, Mask) {
     let Some(block) = text.last_chunk() else { return end_in_short_text(text, at) };
     let (ends, high) = classify(block);
-    let before = at + WIDTH - text.len();
-    match ends.checked_shr((before * BITS) as u32).unwrap_or(0) {
+    let before = at + BLOCK_SIZE - text.len();
+    match ends.checked_shr((before * BITS_PER_BYTE) as u32).unwrap_or(0) {
         0 => (text.len(), high),
-        ends => (at + ends.trailing_zeros() as usize / BITS, high),
+        ends => (at + ends.trailing_zeros() as usize / BITS_PER_BYTE, high),
     }
 }
 
@@ -47,15 +47,15 @@ mod block {
         _mm_set1_epi8,
     };
 
-    pub(crate) const WIDTH: usize = 16;
+    pub(crate) const BLOCK_SIZE: usize = 16;
 
     /// One bit for each byte of a block.
     pub(crate) type Mask = u32;
-    pub(crate) const BITS: usize = 1;
+    pub(crate) const BITS_PER_BYTE: usize = 1;
 
     /// A mask of the bytes that end a run, and a mask of the non-ASCII bytes.
     #[inline(always)]
-    pub(crate) fn classify(block: &[u8; WIDTH]) -> (Mask, Mask) {
+    pub(crate) fn classify(block: &[u8; BLOCK_SIZE]) -> (Mask, Mask) {
         let whole = u128::from_le_bytes(*block);
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
@@ -72,18 +72,18 @@ mod block {
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "a test compares both modules"))]
 mod word {
-    pub(crate) const WIDTH: usize = 8;
+    pub(crate) const BLOCK_SIZE: usize = 8;
 
     /// The highest bit of each byte of a block.
     pub(crate) type Mask = u64;
-    pub(crate) const BITS: usize = 8;
+    pub(crate) const BITS_PER_BYTE: usize = 8;
 
     const ONES: u64 = u64::MAX / 255;
     const LOW: u64 = ONES * 0x7f;
 
     /// A mask of the bytes that end a run, and a mask of the non-ASCII bytes.
     #[inline(always)]
-    pub(crate) fn classify(block: &[u8; WIDTH]) -> (Mask, Mask) {
+    pub(crate) fn classify(block: &[u8; BLOCK_SIZE]) -> (Mask, Mask) {
         let word = u64::from_le_bytes(*block);
         // Of the ASCII bytes, those from a space on carry into the highest bit.
         let controls = !(((word & LOW) + ONES * 0x60) | word);
@@ -96,9 +96,9 @@ mod word {
 }
 
 #[cfg(target_arch = "x86_64")]
-use block::{BITS, WIDTH, classify};
+use block::{BITS_PER_BYTE, BLOCK_SIZE, classify};
 #[cfg(not(target_arch = "x86_64"))]
-use word::{BITS, WIDTH, classify};
+use word::{BITS_PER_BYTE, BLOCK_SIZE, classify};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use block::Mask;

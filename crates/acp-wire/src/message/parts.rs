@@ -9,19 +9,19 @@ use crate::json::{Json, SESSION, SessionAt, Span, Walker};
 /// The ranges of the members of a message in its line. One walk finds all of them, including the members of
 /// an envelope inside `params`, in any order.
 #[derive(Default)]
-pub(crate) struct Parts {
+pub(crate) struct MessageParts {
     id: Option<Span>,
     pub method: Option<Span>,
     params: Option<Span>,
     result: Option<Span>,
     error: Option<Span>,
     extras: Vec<Span>,
-    pub inner: Inner,
+    pub inner: InnerParts,
 }
 
 /// The members of `params` that matter if the message is an envelope.
 #[derive(Default)]
-pub(crate) struct Inner {
+pub(crate) struct InnerParts {
     pub method: Option<Span>,
     pub params: Option<Span>,
     /// The inner message of older generations, which have it as one member.
@@ -35,12 +35,12 @@ pub(crate) struct Inner {
 const SESSION_KEY: &[u8] = SESSION.as_bytes();
 
 /// For longer params of an envelope, the session id is located at once.
-const LONG: usize = 16 * 1024;
+const LOCATE_SESSION_ABOVE: usize = 16 * 1024;
 
 /// The error for a malformed envelope.
 pub(crate) const BAD_ENVELOPE: &str = "an envelope needs a string `method` and, if any, `params` that are an object, an array or null";
 
-impl Parts {
+impl MessageParts {
     /// Finds the members of a line. `self` must be empty.
     pub(crate) fn split(&mut self, line: &Bytes) -> Result<(), Malformed> {
         let parts = self;
@@ -63,7 +63,7 @@ impl Parts {
             let slot = match key {
                 b"params" if walker.peek() == Some(b'{') => {
                     is_repeated |= parts.params.is_some();
-                    parts.inner = Inner::default();
+                    parts.inner = InnerParts::default();
                     let inner = &mut parts.inner;
                     parts.params = Some(walker.object(|key, walker| {
                         let value = walker.value()?;
@@ -182,7 +182,7 @@ impl Parts {
             }
             (_, Some(message)) => {
                 let line = line.slice(message.start..message.end);
-                let mut parts = Parts::default();
+                let mut parts = MessageParts::default();
                 parts.split(&line).ok()?;
                 let extras = parts.extras(&line);
                 Some((envelope_call(&line, parts.method?, parts.params, extras)?, true))
@@ -221,7 +221,11 @@ fn envelope_call(
     let params = match params.map(|span| (span, line[span.start])) {
         Some((span, b'{' | b'[')) => {
             let params = Json::slice_of(line, span);
-            Some(if params.as_bytes().len() > LONG { params.with_session() } else { params })
+            Some(if params.as_bytes().len() > LOCATE_SESSION_ABOVE {
+                params.with_session()
+            } else {
+                params
+            })
         }
         // In an envelope, null params mean no params. Plain JSON-RPC has only missing params.
         Some((_, b'n')) | None => None,

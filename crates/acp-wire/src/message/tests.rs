@@ -155,7 +155,7 @@ fn the_last_session_id_of_params_counts() {
                 r#"{{"method":"proxy/successor","params":{{"method":"m","params":{params}}}}}"#
             );
             let line = Bytes::from(line.into_bytes());
-            let mut parts = Parts::default();
+            let mut parts = MessageParts::default();
             parts.split(&line).unwrap();
             let (call, _) = parts.inner_call(&line).unwrap();
             let found = call.params.and_then(|it| it.member("sessionId")).map(|it| it.to_string());
@@ -166,12 +166,12 @@ fn the_last_session_id_of_params_counts() {
 
 /// A sink that stores long pieces without copying them.
 #[derive(Default)]
-struct Holding {
+struct NoCopySink {
     pieces: Vec<Bytes>,
     last: Vec<u8>,
 }
 
-impl Sink for Holding {
+impl Sink for NoCopySink {
     fn short(&mut self) -> &mut Vec<u8> {
         &mut self.last
     }
@@ -196,7 +196,7 @@ fn a_long_payload_is_written_without_a_copy() {
             Message::Request { id: Id::from(1), call: call() },
             Message::Response { id: Id::from(1), outcome: result, extras: None },
         ] {
-            let (mut plain, mut holding) = (Vec::new(), Holding::default());
+            let (mut plain, mut holding) = (Vec::new(), NoCopySink::default());
             message.write_line(&mut plain);
             message.write_line(&mut holding);
             let held = holding.pieces.iter().any(|it| it.as_ptr() == payload.as_bytes().as_ptr());

@@ -11,7 +11,7 @@ use super::super::offer;
 use super::{GenerationState, Proxy, ScpSuccessor};
 use crate::acp::CANCEL_REQUEST;
 use crate::json::Json;
-use crate::message::{Call, Id, Message, Outcome, Parts, Side, code, error_object};
+use crate::message::{Call, Id, Message, MessageParts, Outcome, Side, code, error_object};
 use crate::sink::Sink;
 
 /// The greeting with which a probe starts.
@@ -83,7 +83,7 @@ impl Probe {
     }
 
     /// Whether this line answers the current attempt.
-    pub(crate) fn is_answered_by(&self, parts: &Parts, line: &Bytes) -> bool {
+    pub(crate) fn is_answered_by(&self, parts: &MessageParts, line: &Bytes) -> bool {
         parts.method.is_none() && matches!(parts.id(line), Ok(Some(id)) if id == self.sent)
     }
 
@@ -199,13 +199,13 @@ impl Proxy {
     /// Whether there is a greeting that was not tried.
     pub fn can_retry(&self) -> bool {
         let GenerationState::Unknown(Some(probe)) = &self.state else { return false };
-        self.pin.is_none() && probe.can_retry()
+        self.pinned.is_none() && probe.can_retry()
     }
 }
 
 impl Proxy {
     pub(super) fn first_greeting(&self) -> Greeting {
-        match (&self.first, self.pin) {
+        match (&self.first, self.pinned) {
             (_, Some(pin)) => pin.greeting(),
             (FirstGreeting::Newest, _) => Greeting::Proxy,
             (FirstGreeting::Greeting(greeting), _) => *greeting,
@@ -226,7 +226,7 @@ impl Proxy {
     }
 
     pub(super) fn start_probe(&mut self, id: &Id, call: &Call, out: &mut dyn Sink) {
-        self.withdrawn.clear();
+        self.abandoned_ids.clear();
         let greeting = self.first_greeting();
         self.greet(greeting, id, call, out);
         let failed = match &self.first {
@@ -240,7 +240,7 @@ impl Proxy {
             id: id.clone(),
             call: call.detached(),
             greeting,
-            guess: self.first.is_guessing() && self.pin.is_none(),
+            guess: self.first.is_guessing() && self.pinned.is_none(),
             sent: id.clone(),
             has_responded: false,
             envelope_hint: None,
@@ -277,9 +277,9 @@ impl Proxy {
             probe.envelope_hint.map(Generation::greeting).filter(|it| !probe.has_refused(*it));
         let next = hinted.or_else(|| Greeting::ALL.into_iter().find(untried));
         probe.envelope_hint = None;
-        let Some(greeting) = next.filter(|_| self.pin.is_none()) else { return false };
-        self.greeted.retain(|it| it.id != probe.sent);
-        self.withdrawn.push(probe.sent.clone());
+        let Some(greeting) = next.filter(|_| self.pinned.is_none()) else { return false };
+        self.pending_greetings.retain(|it| it.id != probe.sent);
+        self.abandoned_ids.push(probe.sent.clone());
         probe.greeting = greeting;
         probe.has_responded = false;
         probe.sent =
@@ -333,15 +333,15 @@ impl Proxy {
         let Outcome::Result(result) = &outcome else { return Some(outcome) };
         match greeting {
             // The component has not sent `initialize` to its successor. The router does it.
-            Greeting::Proxy => self.adopt(Generation::P5, out),
-            Greeting::Underscore => self.adopt(Generation::P4, out),
-            Greeting::Capability if offer::accepted(result) || self.pin.is_some() => {
+            Greeting::Proxy => self.set_generation(Generation::P5, out),
+            Greeting::Underscore => self.set_generation(Generation::P4, out),
+            Greeting::Capability if offer::accepted(result) || self.pinned.is_some() => {
                 if self.may_be_scp() {
-                    self.accepted = Some((id.detached(), result.detached()));
+                    self.held_answer = Some((id.detached(), result.detached()));
                     self.successor = ScpSuccessor::Needed;
                     return None;
                 }
-                self.adopt(self.guessed_generation().unwrap_or(Generation::P3), out);
+                self.set_generation(self.guessed_generation().unwrap_or(Generation::P3), out);
             }
             Greeting::Capability => {
                 let guess = probe.guess;
@@ -388,8 +388,8 @@ impl Proxy {
         let GenerationState::Unknown(Some(probe)) = &self.state else { return None };
         let (id, sent) = (probe.id.clone(), probe.sent.clone());
         self.record_failure("no answer".to_owned(), None);
-        self.greeted.retain(|it| it.id != sent);
-        self.withdrawn.push(sent);
+        self.pending_greetings.retain(|it| it.id != sent);
+        self.abandoned_ids.push(sent);
         Some(Message::response(id, self.give_up(out)))
     }
 
@@ -399,7 +399,7 @@ impl Proxy {
         let GenerationState::Unknown(probe) = &mut self.state else { return None };
         let mut probe = probe.take()?;
         for (toward, message) in std::mem::take(&mut probe.held) {
-            self.write_assuming(toward, &message, out);
+            self.write_in_assumed_generation(toward, &message, out);
         }
         Some(probe)
     }
@@ -414,8 +414,9 @@ impl Proxy {
         if !std::mem::take(&mut probe.needs_restart) {
             self.record_failure(EXITED.to_owned(), None);
         }
-        self.forwarded = None;
-        (self.accepted, self.successor, self.no_scp) = (None, ScpSuccessor::NotNeeded, None);
+        self.forwarded_initialize = None;
+        (self.held_answer, self.successor, self.scp_proxy_forwarded_in) =
+            (None, ScpSuccessor::NotNeeded, None);
         self.try_next(out)
     }
 }
