@@ -122,3 +122,56 @@ pub(crate) async fn serve(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+    use crate::{Json, Proxy, Side};
+
+    /// Another thread, a timer, and the handler itself.
+    #[tokio::test]
+    async fn a_waiting_handler_goes_on_whatever_wakes_it() {
+        let proxy = Proxy::new("waits").on_raw_request(Side::Editor, "_x/wait", async |_, _| {
+            let (send, receive) = tokio::sync::oneshot::channel();
+            std::thread::spawn(move || {
+                std::thread::yield_now();
+                send.send(()).expect("the handler waits");
+            });
+            receive.await.expect("the thread sends");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let mut is_second = false;
+            std::future::poll_fn(|cx| {
+                cx.waker().wake_by_ref();
+                match std::mem::replace(&mut is_second, true) {
+                    true => std::task::Poll::Ready(()),
+                    false => std::task::Poll::Pending,
+                }
+            })
+            .await;
+            Ok(Json::trusted("\"done\""))
+        });
+        let (ours, theirs) = tokio::io::duplex(1024);
+        let (reader, writer) = tokio::io::split(theirs);
+        let (answers, mut requests) = tokio::io::split(ours);
+        let mut answers = BufReader::new(answers).lines();
+        let converse = async {
+            for id in 1..=20 {
+                let request =
+                    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"_x/wait\"}}\n");
+                requests.write_all(request.as_bytes()).await.expect("the proxy reads");
+                let answer = answers.next_line().await.expect("the proxy writes").expect("a line");
+                assert_eq!(
+                    answer,
+                    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"done\"}}")
+                );
+            }
+        };
+        tokio::select! {
+            ended = proxy.serve_on(reader, writer) => panic!("the proxy ended: {ended:?}"),
+            () = converse => {}
+        }
+    }
+}
