@@ -38,6 +38,7 @@ use crate::recovery::Held;
 use crate::router::{Router, answer};
 use crate::seat::{Mode, Seat};
 
+/// The method of a barrier.
 pub(crate) const BARRIER: &str = "_conductor/barrier";
 
 /// How long a component may send nothing before its barriers are given up, in milliseconds.
@@ -56,7 +57,7 @@ pub(crate) struct BarrierState {
     /// The logs toward the editor and toward the agent.
     logs: [DeliveryLog; 2],
     /// The component was restarted, so answers may have to wait behind barriers.
-    replaced: bool,
+    was_restarted: bool,
     /// When the component last sent something, or could not act.
     last_activity: Time,
     /// The component has dropped a barrier.
@@ -72,6 +73,7 @@ struct DeliveryLog {
     barriers: VecDeque<Barrier>,
 }
 
+/// An entry of a [`DeliveryLog`].
 #[derive(Debug)]
 enum Delivery {
     /// A notification, with the hash of its method and params.
@@ -85,10 +87,13 @@ enum Delivery {
     Answer(Id),
 }
 
+/// A barrier that has not ended.
 #[derive(Debug)]
 struct Barrier {
+    /// Its position among the entries of the log.
     sequence: u64,
     id: Id,
+    /// When it was sent.
     at: Time,
     /// Whether it was sent. A component that drops barriers is sent none.
     sent: bool,
@@ -101,12 +106,15 @@ pub(crate) struct Record {
     position: usize,
     seat: Seat,
     toward: Side,
-    what: RecordKind,
+    kind: RecordKind,
 }
 
+/// What a [`Record`] is about.
 #[derive(Debug)]
 enum RecordKind {
+    /// A barrier.
     Barrier { id: Id, at: Time, sent: bool },
+    /// An answer with which the component can answer the request with this id.
     Answer(Id),
 }
 
@@ -117,17 +125,17 @@ impl DeliveryLog {
     }
 
     fn add(&mut self, entry: Delivery) {
-        let most = if matches!(entry, Delivery::Notification(_)) {
+        let limit = if matches!(entry, Delivery::Notification(_)) {
             MAX_RECORDED
         } else {
             2 * MAX_RECORDED
         };
-        let full = self.entries.len() >= most;
+        let is_full = self.entries.len() >= limit;
         let newest = self.barriers.back().map_or(0, |it| it.sequence);
-        let in_gap = matches!(self.entries.back(), Some((at, Delivery::Gap)) if *at > newest);
-        if !(full && in_gap) {
+        let is_in_gap = matches!(self.entries.back(), Some((at, Delivery::Gap)) if *at > newest);
+        if !(is_full && is_in_gap) {
             let sequence = self.next_sequence();
-            self.entries.push_back((sequence, if full { Delivery::Gap } else { entry }));
+            self.entries.push_back((sequence, if is_full { Delivery::Gap } else { entry }));
         }
     }
 
@@ -160,7 +168,7 @@ impl DeliveryLog {
     }
 
     /// Removes the barriers up to this one.
-    fn take_through(&mut self, id: &Id) -> Option<Vec<Id>> {
+    fn take_up_to(&mut self, id: &Id) -> Option<Vec<Id>> {
         let at = self.barriers.iter().position(|it| it.id == *id)?;
         let sequence = self.barriers[at].sequence;
         Some(self.take_first(at + 1, sequence))
@@ -251,14 +259,15 @@ impl Router {
     /// Clears the log and the barriers of a component that ended.
     pub(crate) fn reset_barriers(&mut self, seat: Seat) {
         if let Some(state) = self.barrier_state(seat) {
-            *state = BarrierState { replaced: true, ..BarrierState::default() };
+            *state = BarrierState { was_restarted: true, ..BarrierState::default() };
         }
     }
 
     /// Whether deliveries to a seat are recorded.
     fn records(&self, seat: Seat) -> bool {
         let Some(index) = seat.index().checked_sub(1) else { return false };
-        self.barrier_states.get(index).is_some_and(|it| it.replaced) || self.has_skip_rules(seat)
+        self.barrier_states.get(index).is_some_and(|it| it.was_restarted)
+            || self.has_skip_rules(seat)
     }
 
     fn chain_id(&self) -> Id {
@@ -280,8 +289,8 @@ impl Router {
         let id = self.pending.open(request);
         self.hold_behind(seat, &id, held);
         self.set_shared_barrier(seat, &id, toward);
-        let what = RecordKind::Barrier { id: id.clone(), at: cx.now, sent };
-        self.records.push(Record { position: cx.out.len(), seat, toward, what });
+        let kind = RecordKind::Barrier { id: id.clone(), at: cx.now, sent };
+        self.records.push(Record { position: cx.out.len(), seat, toward, kind });
         if sent {
             let chain = Some(self.chain_id().json().clone());
             let params = Json::object([("token", Some(id.json().clone())), ("chain", chain)]);
@@ -299,13 +308,13 @@ impl Router {
     /// Records that an answer is about to be delivered, with which the component can answer the request
     /// `owed`.
     pub(crate) fn record_answer(&mut self, to: Seat, toward: Side, owed: Id, actions: &[Action]) {
-        let what = RecordKind::Answer(owed);
-        self.records.push(Record { position: actions.len(), seat: to, toward, what });
+        let kind = RecordKind::Answer(owed);
+        self.records.push(Record { position: actions.len(), seat: to, toward, kind });
     }
 
     /// Records the deliveries among the actions from `first` on, in order.
     pub(crate) fn record_deliveries(&mut self, actions: &[Action], first: usize) {
-        self.end_sharing(&actions[first..]);
+        self.stop_sharing_barriers(&actions[first..]);
         if self.records.is_empty() && !self.chain.seats().any(|seat| self.records(seat)) {
             return;
         }
@@ -330,14 +339,14 @@ impl Router {
         records.for_each(|record| self.apply_record(record));
     }
 
-    fn apply_record(&mut self, Record { seat, toward, what, .. }: Record) {
-        let (RecordKind::Barrier { id, .. } | RecordKind::Answer(id)) = &what;
+    fn apply_record(&mut self, Record { seat, toward, kind, .. }: Record) {
+        let (RecordKind::Barrier { id, .. } | RecordKind::Answer(id)) = &kind;
         if self.pending.request(id).is_none() {
             return;
         }
         let Some(state) = self.barrier_state(seat) else { return };
         let log = state.log(toward);
-        match what {
+        match kind {
             RecordKind::Answer(id) => log.add(Delivery::Answer(id)),
             RecordKind::Barrier { id, at, sent } => {
                 let sequence = log.next_sequence();
@@ -421,16 +430,16 @@ impl Router {
         }
         answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY), cx);
         if let Some(token) = member("token").filter(|_| ours) {
-            self.barrier_through(from, &token, cx);
+            self.on_barrier_out(from, &token, cx);
         }
         true
     }
 
     /// Releases the messages behind a barrier that came out of the component, perhaps late.
-    pub(crate) fn barrier_through(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) {
+    pub(crate) fn on_barrier_out(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) {
         let Some(state) = self.barrier_state(seat) else { return };
         state.drops_barriers = false;
-        let through = state.logs.iter_mut().find_map(|log| log.take_through(id));
+        let through = state.logs.iter_mut().find_map(|log| log.take_up_to(id));
         self.release_barriers(seat, through.unwrap_or_default(), cx);
     }
 
@@ -486,7 +495,7 @@ mod tests {
         assert_eq!(log.entries.len(), 2 * MAX_RECORDED + 1);
         let second = barrier(&mut log, 2);
         log.add(Delivery::Notification(1));
-        assert_eq!(log.take_through(&second), Some(vec![second]));
+        assert_eq!(log.take_up_to(&second), Some(vec![second]));
         assert_eq!(log.entries.len(), 1);
         // The gap after the barrier stays recorded.
         assert!(log.take_notification(1).is_empty());

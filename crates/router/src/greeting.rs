@@ -234,7 +234,7 @@ impl Router {
         }
     }
 
-    fn is_proxy(&self, seat: Seat) -> bool {
+    pub(crate) fn is_proxy(&self, seat: Seat) -> bool {
         seat.is_component() && self.chain.role(seat) == Role::Proxy
     }
 

@@ -41,7 +41,7 @@ pub enum Held {
     Answer(HeldAnswer),
 }
 
-/// A request or notification that is being routed.
+/// A request or notification on its way through the chain. It is held if its next seat cannot receive it.
 #[derive(Debug, Clone)]
 pub struct HeldCall {
     pub(crate) from: Seat,

@@ -7,7 +7,7 @@ use crate::barrier::{BarrierState, Record};
 use crate::event::{Action, Context, Diagnostic, Ending, Event, Level, Time};
 use crate::pending::{Fingerprint, PendingRequest, PendingRequests, Purpose};
 use crate::recovery::{HeldCall, HeldQueue};
-use crate::seat::{Chain, Exit, ExitCause, Handshake, Role, Seat, SeatState};
+use crate::seat::{Chain, Exit, ExitCause, Handshake, Seat, SeatState};
 use crate::skip::SkipRules;
 
 /// Decides where messages go. It performs no I/O; see the crate documentation.
@@ -250,8 +250,9 @@ impl Router {
         }
     }
 
+    /// Delivers a request or notification, or sends it past a component that it skips.
     pub(crate) fn deliver_call(&mut self, held_call: HeldCall, to: Seat, cx: &mut Context<'_>) {
-        if self.skips(to, &held_call) {
+        if self.message_skips(to, &held_call) {
             return self.send_past(to, held_call, cx);
         }
         let HeldCall { from, toward, message, skipped } = held_call;
@@ -273,9 +274,9 @@ impl Router {
         if self.cancel_held(from, &id, cx) {
             return;
         }
-        for (ours, request) in self.pending.find(from, &id) {
+        for (id, request) in self.pending.find(from, &id) {
             if !std::mem::replace(&mut request.cancelled, true) {
-                let params = acp::cancel_params(&params, &ours);
+                let params = acp::cancel_params(&params, &id);
                 let message = Message::notification(acp::CANCEL_REQUEST, params);
                 cx.out.push(Action::Deliver {
                     to: request.responder,
@@ -309,7 +310,7 @@ impl Router {
             Purpose::Reinitialize => self.on_reinitialized(from, outcome, cx),
             Purpose::Barrier(_) => {
                 self.pending.restore(&id, request);
-                self.barrier_through(from, &id, cx);
+                self.on_barrier_out(from, &id, cx);
             }
         }
     }
@@ -337,8 +338,7 @@ impl Router {
     ) {
         let toward = requester.toward;
         // Only proxies forward requests.
-        let passes = |seat| seat != Seat::OUTER && self.chain.role(seat) == Role::Proxy;
-        let fingerprint = match passes(requester.seat) || passes(responder) {
+        let fingerprint = match self.is_proxy(requester.seat) || self.is_proxy(responder) {
             true => Fingerprint::of(call.params.as_ref(), self.pending.kept_param_bytes()),
             false => Fingerprint::None,
         };
@@ -404,6 +404,7 @@ impl Router {
         self.neighbour(seat, Side::Agent)
     }
 
+    /// The neighbour of a seat and how it ended, if it is gone.
     fn neighbour_exit(&self, from: Seat, toward: Side) -> Option<(Seat, &Exit)> {
         let seat = self.neighbour(from, toward)?;
         match self.state(seat)? {
@@ -412,9 +413,10 @@ impl Router {
         }
     }
 
-    fn on_outer_closed(&mut self, why: &Exit, cx: &mut Context<'_>) {
+    /// Handles the end of the outer pipe.
+    fn on_outer_closed(&mut self, exit: &Exit, cx: &mut Context<'_>) {
         self.outer.disconnected = true;
-        if why.cause == ExitCause::ClosedInput {
+        if exit.cause == ExitCause::ClosedInput {
             // The editor does not read its input, so answers cannot reach it.
             self.pending.take_sent_by(Seat::OUTER);
             self.drop_held_of(Seat::OUTER);
@@ -427,25 +429,26 @@ impl Router {
         self.shut_down(cx.now, Ending::Clean, shutdown_error());
     }
 
-    pub(crate) fn on_closed(&mut self, seat: Seat, why: Exit, cx: &mut Context<'_>) {
+    /// Handles the end of a component that is not replaced: the chain shuts down.
+    pub(crate) fn on_closed(&mut self, seat: Seat, exit: Exit, cx: &mut Context<'_>) {
         let Some(state) = self.state_mut(seat) else { return };
         if matches!(state, SeatState::Closed) {
             return;
         }
         self.handshake_turn = self.handshake_turn.filter(|(turn, _)| *turn != seat);
-        let error = self.chain.crash_error(seat, &why, None);
+        let error = self.chain.crash_error(seat, &exit, None);
         self.refuse_held(seat, &error, cx);
         if let Some(state) = self.state_mut(seat) {
             *state = SeatState::Closed;
         }
-        self.record_exit(seat, why.clone());
+        self.record_exit(seat, exit.clone());
         self.pending.take_sent_by(seat);
         self.drop_held_of(seat);
         self.reset_barriers(seat);
         let mut was_initializing = false;
         for (_, request) in self.pending.take_owed_by(seat) {
             was_initializing |= matches!(request.purpose, Purpose::Initialize { .. });
-            let error = self.chain.crash_error(seat, &why, Some(&request.method));
+            let error = self.chain.crash_error(seat, &exit, Some(&request.method));
             self.fail_request(request, error, cx);
         }
         let is_starting = was_initializing
@@ -455,7 +458,7 @@ impl Router {
                     SeatState::NotStarted | SeatState::Starting | SeatState::Initializing { .. }
                 )
             });
-        let report = self.chain.crash_report(seat, &why, None);
+        let report = self.chain.crash_report(seat, &exit, None);
         // A chain that never finished its handshake has no requests to wait for. The editor gets the error
         // directly, and not through the proxies in between.
         let grace = if is_starting { 0 } else { self.chain.grace };
@@ -464,11 +467,12 @@ impl Router {
 
     fn on_tick(&mut self, cx: &mut Context<'_>) {
         self.give_up_barriers(cx);
-        if let Some((seat, how)) = self.overdue_handshake(cx.now) {
-            self.on_closed(seat, Exit::new(how), cx);
+        if let Some((seat, cause)) = self.overdue_handshake(cx.now) {
+            self.on_closed(seat, Exit::new(cause), cx);
         }
     }
 
+    /// Starts the shutdown with the configured grace period.
     fn shut_down(&mut self, now: Time, ending: Ending, error: Json) {
         self.shut_down_within(now, self.chain.grace, ending, error);
     }

@@ -18,7 +18,7 @@ use crate::event::{Action, Context};
 use crate::pending::{PendingRequest, Purpose};
 use crate::recovery::{Held, HeldCall};
 use crate::router::{Router, answer};
-use crate::seat::{Role, Seat};
+use crate::seat::{Role, Seat, SeatState};
 
 /// How many kinds of message may skip one component because it has crashed on them.
 const MAX_KINDS: usize = 32;
@@ -27,11 +27,11 @@ const MAX_KINDS: usize = 32;
 #[derive(Debug, Default)]
 pub struct SkipRules {
     /// The updates that the component can read, if the others skip it.
-    reads: Option<&'static UpdateSchema>,
+    readable_updates: Option<&'static UpdateSchema>,
     /// The kinds of message on which the component has crashed.
     kinds: Vec<MessageKind>,
     /// The last barrier and its direction, if nothing else was delivered to the component since.
-    last: Option<(Id, Side)>,
+    shared_barrier: Option<(Id, Side)>,
     /// How many messages wait behind barriers, and their size in bytes.
     held: (usize, usize),
 }
@@ -95,9 +95,13 @@ impl std::fmt::Display for MessageKind {
 
 impl Router {
     /// Sets which updates a component can read. Others skip it.
-    pub fn set_readable_updates(&mut self, seat: Seat, reads: Option<&'static UpdateSchema>) {
+    pub fn set_readable_updates(
+        &mut self,
+        seat: Seat,
+        readable_updates: Option<&'static UpdateSchema>,
+    ) {
         if let Some(skip_rules) = self.skip_rules_mut(seat) {
-            skip_rules.reads = reads;
+            skip_rules.readable_updates = readable_updates;
         }
     }
 
@@ -122,10 +126,11 @@ impl Router {
 
     /// The kinds of `session/update` in the current schema that skip a component.
     pub fn skipped_updates(&self, seat: Seat) -> Vec<&'static str> {
-        let reads = self.skip_rules(seat).and_then(|skip_rules| skip_rules.reads);
-        let reads = reads.filter(|_| self.can_be_skipped(seat) && !self.outer.v2);
-        let is_read = |kind: &str| reads.is_none_or(|updates| updates.kinds().any(|it| it == kind));
-        updates::CURRENT_KINDS.into_iter().filter(|kind| !is_read(kind)).collect()
+        let readable = self.skip_rules(seat).and_then(|skip_rules| skip_rules.readable_updates);
+        let readable = readable.filter(|_| self.can_be_skipped(seat) && !self.outer.v2);
+        let is_readable =
+            |kind: &str| readable.is_none_or(|updates| updates.kinds().any(|it| it == kind));
+        updates::CURRENT_KINDS.into_iter().filter(|kind| !is_readable(kind)).collect()
     }
 
     /// Whether messages may skip this component at all.
@@ -143,17 +148,16 @@ impl Router {
     }
 
     /// Whether a message that is about to be delivered to this seat skips it.
-    pub(crate) fn skips(&self, seat: Seat, held_call: &HeldCall) -> bool {
+    pub(crate) fn message_skips(&self, seat: Seat, held_call: &HeldCall) -> bool {
         let (Message::Request { call, .. } | Message::Notification(call)) = &held_call.message
         else {
             return false;
         };
         // A component that is not initialized gets nothing but `initialize`.
-        let stands = matches!(
-            self.state(seat),
-            Some(state) if state.was_initialized()
-        );
-        stands && self.is_skipped(seat, held_call.toward, call) && self.can_be_skipped(seat)
+        let was_initialized = self.state(seat).is_some_and(SeatState::was_initialized);
+        was_initialized
+            && self.is_skipped(seat, held_call.toward, call)
+            && self.can_be_skipped(seat)
     }
 
     /// Whether a skip rule of the component matches this message.
@@ -166,7 +170,7 @@ impl Router {
             }
         }
         // SDKs for ACP v2 can read unknown updates.
-        match skip_rules.reads.filter(|_| toward == Side::Editor && !self.outer.v2) {
+        match skip_rules.readable_updates.filter(|_| toward == Side::Editor && !self.outer.v2) {
             Some(updates) if call.is(UPDATE) => {
                 call.params.as_ref().is_some_and(|params| !updates.can_read(params))
             }
@@ -188,7 +192,7 @@ impl Router {
 
     /// The barrier that was the last delivery to a component in this direction.
     fn shared_barrier(&self, seat: Seat, toward: Side, actions: &[Action]) -> Option<Id> {
-        let (id, side) = self.skip_rules(seat)?.last.as_ref()?;
+        let (id, side) = self.skip_rules(seat)?.shared_barrier.as_ref()?;
         self.pending.request(id)?;
         let since = actions.iter().rev().find_map(|action| match action {
             Action::Deliver { to, message, .. } if *to == seat => Some(message),
@@ -198,15 +202,17 @@ impl Router {
         (is_last && *side == toward).then(|| id.clone())
     }
 
+    /// Records that a barrier was the last delivery to a component.
     pub(crate) fn set_shared_barrier(&mut self, seat: Seat, id: &Id, toward: Side) {
         if let Some(skip_rules) = self.skip_rules_mut(seat) {
-            skip_rules.last = Some((id.clone(), toward));
+            skip_rules.shared_barrier = Some((id.clone(), toward));
         }
     }
 
     /// Whether the component has skip rules.
     pub(crate) fn has_skip_rules(&self, seat: Seat) -> bool {
-        self.skip_rules(seat).is_some_and(|it| it.reads.is_some() || !it.kinds.is_empty())
+        self.skip_rules(seat)
+            .is_some_and(|it| it.readable_updates.is_some() || !it.kinds.is_empty())
     }
 
     /// Holds a message behind a barrier.
@@ -243,6 +249,7 @@ impl Router {
         }
     }
 
+    /// Routes a message that was held.
     pub(crate) fn resume_held(&mut self, held: Held, cx: &mut Context<'_>) {
         match held {
             Held::Call(held_call) => self.route(held_call, cx),
@@ -260,7 +267,7 @@ impl Router {
             }
             Held::Call(mut held_call) => {
                 while let Some(to) = self.neighbour(held_call.position(), held_call.toward) {
-                    if to == Seat::OUTER || !self.skips(to, &held_call) {
+                    if to == Seat::OUTER || !self.message_skips(to, &held_call) {
                         let HeldCall { toward, message, .. } = held_call;
                         return cx.out.push(Action::Deliver { to, toward, message });
                     }
@@ -291,30 +298,32 @@ impl Router {
             })
     }
 
+    /// Whether any message waits behind a barrier.
     pub(crate) fn holds_behind_barriers(&self) -> bool {
         self.skip_rules.iter().any(|skip_rules| skip_rules.held.0 > 0)
     }
 
+    /// How many messages wait behind barriers of a component, and their size in bytes.
     pub(crate) fn held_behind_barriers(&self, seat: Seat) -> (usize, usize) {
         self.skip_rules(seat).map_or((0, 0), |skip_rules| skip_rules.held)
     }
 
     /// Stops sharing a barrier after another delivery to the component. The next message that skips the
     /// component must not overtake that delivery, so it needs a new barrier.
-    pub(crate) fn end_sharing(&mut self, actions: &[Action]) {
-        if self.skip_rules.iter().all(|skip_rules| skip_rules.last.is_none()) {
+    pub(crate) fn stop_sharing_barriers(&mut self, actions: &[Action]) {
+        if self.skip_rules.iter().all(|skip_rules| skip_rules.shared_barrier.is_none()) {
             return;
         }
         for action in actions {
             if let Action::Deliver { to, message, .. } = action
                 && let Some(skip_rules) = self.skip_rules_mut(*to)
             {
-                skip_rules.last.take_if(|(id, _)| !is_request(message, id));
+                skip_rules.shared_barrier.take_if(|(id, _)| !is_request(message, id));
             }
         }
         let pending = &self.pending;
         for skip_rules in &mut self.skip_rules {
-            skip_rules.last.take_if(|(id, _)| pending.request(id).is_none());
+            skip_rules.shared_barrier.take_if(|(id, _)| pending.request(id).is_none());
         }
     }
 }

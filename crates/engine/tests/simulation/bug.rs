@@ -151,7 +151,10 @@ impl FaultInjector for Saboteur {
         let StageInput::Arrived { from, toward, message } = &event else { return Some(event) };
         let instead = match (self.bug, message) {
             (Bug::LoseAnswer, Message::Response { id, .. })
-                if stages.router().request(id).is_some_and(|it| it.requester != Seat::CONDUCTOR) =>
+                if stages
+                    .router()
+                    .request(id)
+                    .is_some_and(|it| it.requester != Seat::CONDUCTOR) =>
             {
                 None
             }
