@@ -189,6 +189,27 @@ fn call_tool(
 }
 
 #[test]
+fn parrot_repeats_the_prompt() {
+    let setup = TestChain::builder(binary("conductor"));
+    let [proxy, agent] =
+        ["example-prefix", "example-parrot"].map(|it| binary(it).display().to_string());
+    let mut chain = setup.run("agent", &[format!("{proxy} Briefly:"), agent]);
+    let mut request = |id: u8, method: &str, params: serde_json::Value| {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        chain.editor.send(&request.to_string());
+        chain.editor.message()
+    };
+    let answer = request(1, "initialize", json!({ "protocolVersion": 1 }));
+    assert_eq!(answer["result"]["protocolVersion"], 1);
+    let answer = request(2, "session/new", json!({ "cwd": "/", "mcpServers": [] }));
+    let session = answer["result"]["sessionId"].clone();
+    let prompt = json!([{ "type": "text", "text": "hi" }]);
+    let update = request(3, "session/prompt", json!({ "sessionId": session, "prompt": prompt }));
+    assert_eq!(update["params"]["update"]["content"]["text"], "Briefly:\nhi");
+    assert_eq!(chain.editor.message()["result"]["stopReason"], "end_turn");
+}
+
+#[test]
 fn now_tells_the_time() {
     let (mut chain, mut agent) = start_chain("example-now");
     let server = new_session(&mut chain, &mut agent);

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
         Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
         Command::Try(options) => try_out(&options),
-        Command::DemoAgent(agent) => serve(components::Component::build(&agent)),
+        Command::DemoAgent(agent) => serve(components::BuiltIn::build(&agent)),
         Command::Components => {
             print(|out| out.write_all(acp_conductor::builtin::list().as_bytes()))
         }

@@ -12,7 +12,7 @@ pub static ALL: [Entry; 4] =
     [Entry::of::<Sparkle>(), Entry::of::<Context>(), Entry::of::<Log>(), Entry::of::<DemoAgent>()];
 
 /// A built-in component. The fields of the type are its command-line options.
-pub trait Component: Parser + Send + Sync + 'static {
+pub trait BuiltIn: Parser + Send + Sync + 'static {
     /// Its name on the command line.
     const NAME: &'static str;
 
@@ -56,7 +56,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 }
 
 impl Entry {
-    const fn of<C: Component>() -> Entry {
+    const fn of<C: BuiltIn>() -> Entry {
         Entry {
             name: C::NAME,
             agent: C::AGENT,
@@ -88,7 +88,7 @@ impl Entry {
     }
 }
 
-fn parse<C: Component>(words: &[String]) -> Result<ComponentFactory, String> {
+fn parse<C: BuiltIn>(words: &[String]) -> Result<ComponentFactory, String> {
     let words = std::iter::once(C::NAME.to_owned()).chain(words.iter().cloned());
     let component = C::try_parse_from(words).map_err(|error| {
         let text = error.render().to_string();

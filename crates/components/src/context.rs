@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use acp_proxy::{Call, Json, Proxy, Side};
 use clap::Parser;
 
-use crate::catalog::Component;
+use crate::catalog::BuiltIn;
 use crate::file::{self, ReadError, ReadLimits};
 
 /// Adds files such as AGENTS.md, and given text, to the first prompt of each session.
@@ -62,7 +62,7 @@ fn text(json: Option<&Json>, key: &str) -> Option<String> {
     json?.member(key)?.text().map(|text| text.into_owned())
 }
 
-impl Component for Context {
+impl BuiltIn for Context {
     const NAME: &'static str = "context";
 
     fn build(&self) -> acp_proxy::Component {

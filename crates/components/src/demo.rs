@@ -21,7 +21,7 @@ use acp_proxy::schema::{
 use acp_proxy::{Agent, Call, Context, Error, Json, ProtocolVersion, Result, to_json};
 use clap::Parser;
 
-use crate::catalog::Component;
+use crate::catalog::BuiltIn;
 use mcp::Servers;
 use turn::Turn;
 
@@ -66,7 +66,7 @@ struct Session {
     servers: Servers,
 }
 
-impl Component for DemoAgent {
+impl BuiltIn for DemoAgent {
     const NAME: &'static str = "demo-agent";
     const AGENT: bool = true;
 

@@ -18,4 +18,4 @@ pub mod log;
 pub mod sparkle;
 
 #[cfg(feature = "catalog")]
-pub use catalog::{Component, ComponentFactory, Entry, find};
+pub use catalog::{BuiltIn, ComponentFactory, Entry, find};

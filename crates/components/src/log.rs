@@ -12,7 +12,7 @@ use clap::{Parser, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::append;
-use crate::catalog::Component;
+use crate::catalog::BuiltIn;
 
 /// Logs all messages that pass, as lines of JSON.
 ///
@@ -88,7 +88,7 @@ enum LogOutput {
     File(File),
 }
 
-impl Component for Log {
+impl BuiltIn for Log {
     const NAME: &'static str = "log";
 
     fn check(&self) -> Result<(), String> {

@@ -9,7 +9,7 @@ use acp_proxy::{Call, Delivery, Error, Json, NoInput, Proxy, Result, Side};
 use clap::Parser;
 use tokio::sync::OnceCell;
 
-use crate::catalog::Component;
+use crate::catalog::BuiltIn;
 use crate::file::{self, ReadLimits};
 
 /// Before the first prompt of each session, asks the agent to load collaboration patterns.
@@ -78,7 +78,7 @@ fn session_of(params: Option<&Json>) -> Option<String> {
 /// The embodiment failed or was cancelled. Its answer becomes the answer to the user's prompt.
 struct Stopped(Result<Json>);
 
-impl Component for Sparkle {
+impl BuiltIn for Sparkle {
     const NAME: &'static str = "sparkle";
 
     fn check(&self) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use acp_proxy::script::play;
 use clap::Parser;
-use components::Component;
+use components::BuiltIn;
 use components::context::Context;
 
 /// A directory with these files.

@@ -1,7 +1,7 @@
 //! The demo agent, seen from an editor.
 
 use acp_proxy::script::Conversation;
-use components::Component;
+use components::BuiltIn;
 use components::demo::DemoAgent;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The scenarios of the Sparkle documents, with the built-in `sparkle`.
 
 use acp_proxy::script::{Conversation, play};
-use components::{Component, sparkle::Sparkle};
+use components::{BuiltIn, sparkle::Sparkle};
 
 fn sparkle(options: &[&str]) -> acp_proxy::Component {
     use clap::Parser;
