@@ -94,7 +94,7 @@ fn fuzz_each(
             .args([&corpus, &seeds, &kept])
             .arg("--")
             .arg(format!("-artifact_prefix={}/", kept.display()))
-            .arg(format!("-dict={}", fuzz.join("words.dict").display()))
+            .arg(format!("-dict={}", fuzz.join("protocol.dict").display()))
             .arg(format!("-max_total_time={seconds}"))
             .args([format!("-timeout={SLOWEST}"), format!("-report_slow_units={SLOWEST}")])
             .arg(format!("-rss_limit_mb={LARGEST}"))

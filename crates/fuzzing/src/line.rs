@@ -1,7 +1,7 @@
-//! Any bytes as one line, from anybody, in every generation of the proxy protocol.
+//! Any bytes as one line, from any peer, in every generation of the proxy protocol.
 //!
-//! Nothing may panic; what is called JSON is what `serde_json` calls JSON; what was read can be
-//! written, and then reads the same; what one end wraps, the other unwraps.
+//! Invariants: nothing panics. The parser accepts the same JSON as `serde_json`. A parsed message can be written and
+//! parsed again with the same result. What one end wraps, the other end unwraps.
 
 use acp_wire::dialect::{Generation, Outer, Plain, Proxy, Relay};
 use acp_wire::{Call, DamagedLine, Dialect, Json, Malformed, Message, Side, acp};
@@ -9,54 +9,54 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 /// # Panics
-/// If something of this does not hold.
+/// If an invariant does not hold.
 pub fn check(data: &[u8]) {
-    // Lines are what newlines separate.
+    // A line has no newline.
     if data.contains(&b'\n') {
         return;
     }
     let line = Bytes::copy_from_slice(data);
     DamagedLine::read(&line);
-    judge(&line);
-    hear(&mut Plain::editor().into(), &line);
-    hear(&mut Plain::agent().into(), &line);
-    hear(&mut Relay::new(None).into(), &line);
-    hear(&mut Outer::unknown().into(), &line);
-    hear(&mut Proxy::unknown("x").into(), &line);
+    check_is_json(&line);
+    check_decode(&mut Plain::editor().into(), &line);
+    check_decode(&mut Plain::agent().into(), &line);
+    check_decode(&mut Relay::new(None).into(), &line);
+    check_decode(&mut Outer::unknown().into(), &line);
+    check_decode(&mut Proxy::unknown("x").into(), &line);
     let mut probing = Dialect::from(Proxy::unknown("x"));
     probing.encode(Side::Agent, &greeting(), &mut Vec::new());
-    hear(&mut probing, &line);
+    check_decode(&mut probing, &line);
     let parsed = Message::parse(&line).ok();
     if let Some(message) = &parsed {
-        reads_the_same(message);
+        assert_round_trips(message);
     }
     for generation in Generation::ALL.into_iter().filter(|it| *it != Generation::P0) {
-        let (mut proxy, mut outer) = acquainted(generation);
-        hear(&mut proxy, &line);
-        hear(&mut outer, &line);
-        if let Some(message) = parsed.as_ref().filter(|it| wraps(it)) {
-            let (mut proxy, mut outer) = acquainted(generation);
-            passes(&mut proxy, &mut outer, Side::Editor, message);
-            let (mut proxy, mut outer) = acquainted(generation);
-            passes(&mut outer, &mut proxy, Side::Agent, message);
+        let (mut proxy, mut outer) = initialized_pair(generation);
+        check_decode(&mut proxy, &line);
+        check_decode(&mut outer, &line);
+        if let Some(message) = parsed.as_ref().filter(|it| can_be_wrapped(it)) {
+            let (mut proxy, mut outer) = initialized_pair(generation);
+            check_wrapping(&mut proxy, &mut outer, Side::Editor, message);
+            let (mut proxy, mut outer) = initialized_pair(generation);
+            check_wrapping(&mut outer, &mut proxy, Side::Agent, message);
         }
     }
 }
 
-/// Two readers agree on what is JSON.
-fn judge(line: &Bytes) {
+/// Checks that the parser accepts the same JSON as `serde_json`.
+fn check_is_json(line: &Bytes) {
     let ours = !matches!(Message::parse(line), Err(Malformed::NotJson(_)));
     let theirs = serde_json::from_slice::<&RawValue>(line).is_ok();
     assert_eq!(ours, theirs);
 }
 
-/// Whatever is heard, what is said about it is well-formed.
-fn hear(dialect: &mut Dialect, line: &Bytes) {
+/// Decodes a line. The message and the replies must be well-formed.
+fn check_decode(dialect: &mut Dialect, line: &Bytes) {
     let mut out = Vec::new();
     match dialect.decode(line, &mut out) {
-        Ok(Some((_, message))) => reads_the_same(&message),
+        Ok(Some((_, message))) => assert_round_trips(&message),
         Ok(None) => {}
-        Err(rejection) => rejection.reply.iter().for_each(|reply| reads_the_same(reply)),
+        Err(rejection) => rejection.reply.iter().for_each(|reply| assert_round_trips(reply)),
     }
     for line in out.split_inclusive(|&byte| byte == b'\n') {
         assert!(Message::parse(&Bytes::copy_from_slice(line)).is_ok());
@@ -69,22 +69,26 @@ pub(crate) fn greeting() -> Message {
 }
 
 /// Both ends of a link to a proxy of this generation, after their handshake.
-fn acquainted(generation: Generation) -> (Dialect, Dialect) {
+fn initialized_pair(generation: Generation) -> (Dialect, Dialect) {
     let mut proxy = Dialect::from(Proxy::pinned("x", generation));
     let mut outer = Dialect::from(Outer::pinned(generation));
     let mut greeted = Vec::new();
     proxy.encode(Side::Agent, &greeting(), &mut greeted);
     greeted.pop();
-    outer.decode(&greeted.into(), &mut Vec::new()).expect("it is greeted in its own words");
+    outer
+        .decode(&greeted.into(), &mut Vec::new())
+        .expect("the greeting has the form of this generation");
     let mut forwarded = Vec::new();
     outer.encode(Side::Agent, &greeting(), &mut forwarded);
     forwarded.pop();
-    proxy.decode(&forwarded.into(), &mut Vec::new()).expect("it answers in its own words");
+    proxy
+        .decode(&forwarded.into(), &mut Vec::new())
+        .expect("the answer has the form of this generation");
     (proxy, outer)
 }
 
-/// What one end wraps, the other unwraps.
-fn passes(from: &mut Dialect, to: &mut Dialect, toward: Side, message: &Message) {
+/// Checks that one end unwraps what the other end wraps.
+fn check_wrapping(from: &mut Dialect, to: &mut Dialect, toward: Side, message: &Message) {
     let mut line = Vec::new();
     from.encode(toward, message, &mut line);
     assert_eq!(line.pop(), Some(b'\n'));
@@ -95,7 +99,7 @@ fn passes(from: &mut Dialect, to: &mut Dialect, toward: Side, message: &Message)
         let (_, Message::Request { call: read, .. } | Message::Notification(read)) = &read else {
             panic!("a call stays a call");
         };
-        // The oldest generations cannot say that there are none.
+        // The oldest generations cannot omit params.
         if call.params.is_none() && read.params == Some(Json::EMPTY) {
             call.params = Some(Json::EMPTY);
         }
@@ -103,7 +107,7 @@ fn passes(from: &mut Dialect, to: &mut Dialect, toward: Side, message: &Message)
     assert_eq!(read, (toward, expected));
 }
 
-pub(crate) fn reads_the_same(message: &Message) {
+pub(crate) fn assert_round_trips(message: &Message) {
     let mut line = Vec::new();
     message.write_line(&mut line);
     assert_eq!(line.pop(), Some(b'\n'));
@@ -111,10 +115,9 @@ pub(crate) fn reads_the_same(message: &Message) {
     assert_eq!(Message::parse(&line.into()).as_ref(), Ok(message));
 }
 
-/// Can an envelope carry all of this? Not params that JSON-RPC does not allow, nor members of the
-/// message that would be the envelope's own, nor the words of the proxy protocol, nor what is never
-/// wrapped.
-pub(crate) fn wraps(message: &Message) -> bool {
+/// Whether an envelope can carry this message. It cannot carry params that JSON-RPC does not allow, additional members
+/// of the message, methods of the proxy protocol, and methods that are never wrapped.
+pub(crate) fn can_be_wrapped(message: &Message) -> bool {
     let fits = |call: &Call| {
         let name = call.method.name();
         let params = call.params.as_ref();

@@ -1,20 +1,19 @@
-//! Bytes into lines, wherever they come in: pipes, the first line of `conductor mcp`, HTTP bodies; and
-//! out again as events.
+//! Splits bytes into lines, for all sources: pipes, the first line of `conductor mcp`, and HTTP bodies. Also writes
+//! server-sent events.
 //!
-//! The first byte of the data says what the rest is:
+//! The first byte of the data chooses the test:
 //!
-//! | first byte | the rest |
+//! | first byte | rest of the data |
 //! |---|---|
-//! | `s` | a choice of the longest line allowed and choices of chunks, up to a newline; then what comes through the pipe |
-//! | `g` | choices of chunks, up to a newline; then what comes from a stranger |
+//! | `s` | a choice of the maximum line length and of chunk sizes, up to a newline; then the data of a pipe |
+//! | `g` | choices of chunk sizes, up to a newline; then the data of an unauthenticated connection |
 //! | `i` | a secret |
 //! | `b` | an HTTP body |
 //! | `e` | a message to an HTTP client |
 //!
-//! What must hold: nothing panics. However a stream is cut into chunks, its lines are the same; a line
-//! that is too long is dropped as it comes, and what is told of it is true. A secret that is said is
-//! the secret that is heard. A body is as many messages as `serde_json` finds in it, each on one line.
-//! A client reads the event that was written, and only that.
+//! Invariants: nothing panics. The chunks of a stream do not change its lines. A line that is too long is dropped while
+//! it arrives, and its report is true. A secret is read as it was written. A body has as many messages as `serde_json`
+//! finds in it, each on one line. A client reads exactly the event that was written.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -27,14 +26,14 @@ use acp_wire::{DamagedLine, Id, Json, Message, Outcome};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// How long lines may be.
+/// Maximum line lengths.
 const LONGEST: [usize; 6] = [0, 1, 8, 64, 5000, 1 << 20];
 
-/// The longest first line that is certainly read.
+/// A first line up to this length must be read.
 const LONGEST_GREETING: usize = 4096;
 
 /// # Panics
-/// If something does not hold.
+/// If an invariant does not hold.
 pub fn check(data: &[u8]) {
     match data.split_first() {
         Some((b's', rest)) => {
@@ -54,7 +53,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// The choices in the first line, and what follows it.
+/// The choices in the first line, and the data after it.
 fn header(data: &[u8]) -> (&[u8], &[u8]) {
     match data.iter().position(|&byte| byte == b'\n') {
         Some(end) => (&data[..end], &data[end + 1..]),
@@ -62,7 +61,7 @@ fn header(data: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Data that comes in chunks. Without any choice it comes at once.
+/// Data in chunks. Without choices, it is one chunk.
 struct Chunks<'a> {
     data: &'a [u8],
     sizes: slice::Iter<'a, u8>,
@@ -75,7 +74,7 @@ impl<'a> Chunks<'a> {
 }
 
 impl<'a> Iterator for Chunks<'a> {
-    /// A chunk, and whether it is looked at before the next one comes.
+    /// A chunk, and whether lines are taken out before the next chunk.
     type Item = (&'a [u8], bool);
 
     fn next(&mut self) -> Option<(&'a [u8], bool)> {
@@ -90,7 +89,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// Each read gets a chunk, or as much of it as there is room for.
+/// Each read gets a chunk, or the part of it that fits.
 struct Stream<'a> {
     chunks: Chunks<'a>,
     chunk: &'a [u8],
@@ -128,13 +127,13 @@ fn check_pipe(longest: usize, sizes: &[u8], data: &[u8]) {
         seen.extend(std::iter::from_fn(|| lines.next_line()));
         let begun = data[..came].rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
         let held = !begun.is_empty() && begun.len() <= longest;
-        assert!(held || lines.is_empty(), "a line that is too long is dropped as it comes");
+        assert!(held || lines.is_empty(), "a line that is too long is dropped while it arrives");
     }
     seen.extend(std::iter::from_fn(|| lines.next_line()));
     seen.extend(lines.last_line());
     assert!(lines.is_empty());
     let blank = |line: &&[u8]| line.len() <= longest && line.trim_ascii().is_empty();
-    // The end of the data is not a line of its own.
+    // The end of the data is not an additional line.
     let expected: Vec<&[u8]> =
         data.split(|&byte| byte == b'\n').filter(|line| !line.is_empty() && !blank(line)).collect();
     assert_eq!(seen.len(), expected.len(), "{seen:?}");
@@ -152,32 +151,32 @@ fn check_line(longest: usize, seen: &Line, expected: &[u8]) {
         Line::TooLong { scan, length } => {
             assert!(expected.len() > longest, "{expected:?} is not too long");
             assert_eq!(*length, expected.len());
-            assert_eq!(**scan, Scan::of(expected), "whatever the chunks, the scan is the same");
+            assert_eq!(**scan, Scan::of(expected), "the chunks do not change the scan");
             check_salvage(scan, expected);
             check_too_long(scan, *length, longest);
         }
     }
 }
 
-/// What the scan of a message tells is true, and all that there is to tell.
+/// Checks that the report of a line that is too long is true and complete.
 fn check_salvage(scan: &Scan, line: &[u8]) {
     let Ok(message) = Message::parse(&Bytes::copy_from_slice(line)) else { return };
-    let told = DamagedLine::from(scan);
-    let is_true = match (&told, &message) {
+    let report = DamagedLine::from(scan);
+    let is_true = match (&report, &message) {
         (DamagedLine::Unreadable, Message::Notification(_)) => true,
-        // A long id is not kept.
+        // A long id is not stored.
         (DamagedLine::Unreadable, Message::Request { id, .. } | Message::Response { id, .. }) => {
             id.json().as_bytes().len() > 400
         }
         (
-            DamagedLine::Ambiguous(told),
+            DamagedLine::Ambiguous(reported),
             Message::Request { id, .. } | Message::Response { id, .. },
         )
-        | (DamagedLine::Request(told), Message::Request { id, .. })
-        | (DamagedLine::Response(told), Message::Response { id, .. }) => told == id,
+        | (DamagedLine::Request(reported), Message::Request { id, .. })
+        | (DamagedLine::Response(reported), Message::Response { id, .. }) => reported == id,
         _ => false,
     };
-    assert!(is_true, "{told:?} is told of {message:?}");
+    assert!(is_true, "{report:?} is the report of {message:?}");
 }
 
 fn check_too_long(scan: &Scan, length: usize, longest: usize) {
@@ -196,13 +195,13 @@ fn check_greeting(sizes: &[u8], data: &[u8]) {
     let mut stream = Stream { chunks: Chunks::new(sizes, data), chunk: &[] };
     let mut cx = Context::from_waker(Waker::noop());
     let Poll::Ready(read) = pin!(framing::first_line(&mut stream)).poll(&mut cx) else {
-        panic!("it waits for what is there");
+        panic!("it waits although the data has arrived");
     };
     let end = data.iter().position(|&byte| byte == b'\n');
     match (read, end) {
         (Some((line, rest)), Some(end)) => {
             assert_eq!(line, data[..=end]);
-            assert!(data[end + 1..].starts_with(&rest), "what was read beyond it is not lost");
+            assert!(data[end + 1..].starts_with(&rest), "data after the first line is not lost");
             check_secret(&line);
         }
         (None, Some(end)) => assert!(end >= LONGEST_GREETING, "a line of {end} bytes is read"),
@@ -211,7 +210,7 @@ fn check_greeting(sizes: &[u8], data: &[u8]) {
     }
 }
 
-/// Two readers agree on what a first line says.
+/// Checks that the secret of a first line is the one that `serde_json` finds.
 fn check_secret(line: &[u8]) {
     let heard = framing::secret_of(Bytes::copy_from_slice(line));
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(line) {
@@ -232,19 +231,19 @@ fn check_body(body: &[u8]) {
         assert!(!line.contains(&b'\n'), "one line: {line:?}");
         assert!(Message::parse(line).is_ok(), "{line:?} is not a message");
     }
-    // A single message that can be read as a line is taken as a body, too.
+    // A message that is valid as a line is also valid as a body.
     let single = !body.contains(&b'\n') && Message::parse(&Bytes::copy_from_slice(body)).is_ok();
     assert!(lines.is_some() || !single);
     let Some(lines) = lines else { return };
     match serde_json::from_slice::<serde_json::Value>(body) {
         Ok(serde_json::Value::Array(elements)) => assert_eq!(lines.len(), elements.len()),
         Ok(_) => assert_eq!(lines.len(), 1),
-        // It reads fewer numbers, and is not as deep.
+        // `serde_json` supports fewer numbers and less depth.
         Err(_) => {}
     }
 }
 
-/// Reads an event as the standard for them says, where `\r` ends a line as `\n` does.
+/// Parses an event as the standard requires: `\r` ends a line like `\n`.
 fn check_event(line: &[u8]) {
     let Ok(line) = Json::parse(Bytes::copy_from_slice(line)) else { return };
     let written = framing::event(line.as_bytes());

@@ -1,37 +1,35 @@
-//! The broker: MCP clients, consumers and providers that say anything.
+//! The MCP broker, with MCP clients, consumers and providers that send any messages.
 //!
-//! The first line of a story says what is looked at. `t` is the whole core, in which whoever asks is
-//! answered by whom it asked, and a chain that ends when a component leaves; `r` is one that restarts
-//! its components, `b` one that leaves them out. `w` is the broker alone, to which anything may
-//! happen. Then come the chain, the policy of the bridge, what the agent can do, and for each proxy its
-//! dialect and the servers it declares (a byte each). Then:
+//! The first byte of a scenario chooses the system under test. `t`, `r` and `b` are the whole core with a chain that
+//! stops when a component exits, restarts it, or bypasses it. `w` is the broker alone, whose inputs may come in any
+//! order. The next bytes choose the chain, the policy of the bridge, the agent's answer to `initialize`, and for each
+//! proxy its generation and the servers that it declares. Then:
 //!
-//! | line | what happens |
+//! | line | step |
 //! |---|---|
-//! | `n METHOD SERVERS` | the editor sets a session up, with servers of its own |
-//! | `s SEAT SIDE TEXT` | a seat says this message |
-//! | `S SEAT SIDE KIND …` | a seat says a word of MCP over ACP, see `words::word` |
-//! | `f SEAT WHICH` | a proxy passes on what waits there |
-//! | `k SEAT WHICH OUTCOME`, `K SEAT WHICH TEXT` | a seat answers what waits there |
-//! | `p SESSION`, `e SESSION` | the editor prompts, ends a session |
-//! | `x SEAT WHICH` | a seat cancels what it has asked |
-//! | `c TICKET`, `u CLIENT` | an MCP client calls, hangs up |
-//! | `h CLIENT TEXT` | a client says this line |
-//! | `H CLIENT LINE ID` | a client says a line of the documents |
-//! | `q HOW WHICH` | the shell takes its time to open places, or does not, or answers one question |
-//! | `w TIME`, `l SEAT`, `z` | time passes; a component leaves; there is no room for clients |
-//! | `d SEAT SIDE …`, `r WHICH OUTCOME` | the broker alone: a word is delivered, a question of its own is answered |
-//! | `y HOW SEAT` | the broker alone: a component parts, returns, is bypassed, a session is lost |
+//! | `n METHOD SERVERS` | the editor sets up a session, with its own servers |
+//! | `s SEAT SIDE TEXT` | a peer sends this message |
+//! | `S SEAT SIDE KIND …` | a peer sends a message of MCP over ACP, see `messages::mcp_message` |
+//! | `f SEAT WHICH` | a proxy passes on a waiting message |
+//! | `k SEAT WHICH OUTCOME`, `K SEAT WHICH TEXT` | a peer answers a waiting request |
+//! | `p SESSION`, `e SESSION` | the editor sends a prompt, closes a session |
+//! | `x SEAT WHICH` | a peer cancels its own request |
+//! | `c TICKET`, `u CLIENT` | an MCP client connects, disconnects |
+//! | `h CLIENT TEXT` | a client sends this line |
+//! | `H CLIENT LINE ID` | a client sends a line from a template |
+//! | `q HOW WHICH` | the shell opens endpoints later, or at once, or opens one |
+//! | `w TIME`, `l SEAT`, `z` | time passes; a component exits; endpoints cannot be opened |
+//! | `d SEAT SIDE …`, `r WHICH OUTCOME` | the broker alone: a message is delivered, its own request is answered |
+//! | `y HOW SEAT` | the broker alone: a component is down, is restarted, is bypassed, a session is lost |
 //!
-//! What must hold: nothing panics or runs in circles. Everything that is said is a message. Only
-//! clients that are there are told anything; each of their requests is answered at most once, and in
-//! a chain in which everybody answers, once. Tickets are given out and revoked once. When all have
-//! hung up, left, and ended their sessions, nothing is left.
+//! Invariants: nothing panics or loops. Every line is a message. Only connected clients get messages. Each request of a
+//! client is answered at most once, and exactly once if all components answer. Each ticket is issued and revoked once.
+//! When all clients have disconnected, all components have exited and all sessions are closed, all tables are empty.
 
-mod desk;
-mod ledger;
-mod words;
-pub mod world;
+mod client_log;
+mod endpoints;
+mod messages;
+pub mod simulation;
 
 use acp_wire::{Generation, Id, Json, Message, Outcome, Side, acp};
 use bytes::Bytes;
@@ -40,11 +38,11 @@ use mcp::form::Direction;
 use mcp::{BridgePolicy, ClientId, Ticket, Transport};
 use router::{Mode, Seat};
 
-use self::words::{ABILITIES, DECLARATIONS, SET_UPS};
-use self::world::{Core, World, with_servers};
-use crate::story::{self, Choices, tell};
+use self::messages::{DECLARATIONS, INITIALIZE_RESULTS, SET_UPS};
+use self::simulation::{Simulation, System, with_servers};
+use crate::scenario::{self, Choices, trace};
 
-/// In an order that the stored stories rely on.
+/// The stored scenarios depend on this order.
 const DIALECTS: [Generation; 7] = Generation::ALL;
 const POLICIES: [BridgePolicy; 3] =
     [BridgePolicy::Auto, BridgePolicy::Only(Transport::Stdio), BridgePolicy::Only(Transport::Http)];
@@ -55,36 +53,36 @@ const SESSIONS: [&str; 3] = ["S1", "S2", "S3"];
 
 /// # Panics
 /// If something does not hold.
-pub fn check(story: &[u8]) {
-    let mut lines = story::lines(story);
+pub fn check(scenario: &[u8]) {
+    let mut lines = scenario::steps(scenario);
     let Some((first, mut choices)) = lines.next() else { return };
-    let mut play = Play::new(first, &mut choices);
+    let mut run = Scenario::new(first, &mut choices);
     for (what, choices) in lines {
-        play.happen(what, choices);
-        play.look();
-        if play.world.finished {
+        run.step(what, choices);
+        run.check_invariants();
+        if run.simulation.finished {
             return;
         }
     }
-    play.end();
+    run.end();
 }
 
-struct Play {
-    world: World,
+struct Scenario {
+    simulation: Simulation,
     happened: usize,
-    /// Sessions that nobody can end: they have no name.
-    nameless: bool,
-    /// Somebody has said what it must not: what becomes of that is its own business.
-    rude: bool,
-    /// What the seats have asked by themselves.
+    /// A session has no id, so it cannot be closed.
+    has_unnamed_session: bool,
+    /// A peer has sent a message that the protocol forbids, so tables may keep entries.
+    breaks_rules: bool,
+    /// Requests that the peers have sent.
     asked: Vec<(usize, Id)>,
 }
 
-impl Play {
-    fn new(first: u8, choices: &mut Choices<'_>) -> Play {
+impl Scenario {
+    fn new(first: u8, choices: &mut Choices<'_>) -> Scenario {
         let (mode, count) = *choices.of(&CHAINS).unwrap_or(&CHAINS[0]);
         let policy = *choices.of(&POLICIES).unwrap_or(&BridgePolicy::Auto);
-        let abilities = choices.text_of(&ABILITIES);
+        let initialize_result = choices.text_of(&INITIALIZE_RESULTS);
         let proxies: Vec<(Generation, &str)> = (0..count)
             .map(|_| {
                 let generation = choices.of(&DIALECTS).copied().unwrap_or(Generation::CURRENT);
@@ -104,118 +102,129 @@ impl Play {
             backoff,
             named: false,
         });
-        let world = World::new(mode, &proxies, policy, survival, abilities);
-        Play { world, happened: 0, nameless: false, rude: false, asked: Vec::new() }
+        let simulation = Simulation::new(mode, &proxies, policy, survival, initialize_result);
+        Scenario {
+            simulation,
+            happened: 0,
+            has_unnamed_session: false,
+            breaks_rules: false,
+            asked: Vec::new(),
+        }
     }
 
-    fn happen(&mut self, what: u8, mut choices: Choices<'_>) {
+    fn step(&mut self, what: u8, mut choices: Choices<'_>) {
         self.happened += 1;
-        tell(|| format!("{}{choices}", char::from(what)));
+        trace(|| format!("{}{choices}", char::from(what)));
         match what {
             b'n' => {
                 let (method, params) = *choices.of(&SET_UPS).unwrap_or(&SET_UPS[0]);
                 let declared = [&[""], &DECLARATIONS[..]].concat();
                 let declared = choices.text_of(&declared);
                 let params = with_servers(&Json::trusted(params), declared);
-                self.ask(0, Side::Agent, method, params);
+                self.send_request(0, Side::Agent, method, params);
             }
             b'p' | b'e' => {
                 let method = if what == b'p' { "session/prompt" } else { "session/close" };
                 let session = Json::string(choices.text_of(&SESSIONS));
                 let params = Json::object([("sessionId", Some(session))]);
-                self.ask(0, Side::Agent, method, params);
+                self.send_request(0, Side::Agent, method, params);
             }
-            b's' => self.say_anything(&mut choices),
-            b'S' => self.say_word(&mut choices),
+            b's' => self.send_any_message(&mut choices),
+            b'S' => self.send_mcp_message(&mut choices),
             b'x' => {
                 if let Some((index, id)) = choices.of(&self.asked).cloned() {
                     let toward = self.side(index, &mut choices);
                     let params = Json::object([("requestId", Some(id.json().clone()))]);
                     let message = Message::notification(acp::CANCEL_REQUEST, params);
-                    self.world.send(index, toward, message);
+                    self.simulation.send(index, toward, message);
                 }
             }
             b'f' => {
-                let index = choices.below(self.world.sitters.len());
-                let sitter = &mut self.world.sitters[index];
-                if sitter.proxy && !sitter.waiting.is_empty() {
-                    let which = choices.below(sitter.waiting.len());
-                    let (toward, message) = sitter.waiting.remove(which);
-                    self.world.pass_on(index, toward, message);
-                    self.world.pump();
+                let index = choices.below(self.simulation.peers.len());
+                let peer = &mut self.simulation.peers[index];
+                if peer.proxy && !peer.waiting.is_empty() {
+                    let which = choices.below(peer.waiting.len());
+                    let (toward, message) = peer.waiting.remove(which);
+                    self.simulation.pass_on(index, toward, message);
+                    self.simulation.process_inboxes();
                 }
             }
             b'k' | b'K' => self.answer(what == b'K', choices),
-            b'c' | b'h' | b'H' | b'u' => self.client_acts(what, choices),
+            b'c' | b'h' | b'H' | b'u' => self.step_client(what, choices),
             b'w' => {
                 let time = choices.of(&TIMES).copied().unwrap_or_default();
-                self.world.wait(time);
+                self.simulation.wait(time);
             }
             b'l' => {
-                let index = choices.below(self.world.sitters.len());
-                self.world.leave(index);
+                let index = choices.below(self.simulation.peers.len());
+                self.simulation.exit(index);
             }
-            b'z' => self.world.set_full(choices.below(2) == 0),
+            b'z' => self.simulation.set_full(choices.below(2) == 0),
             b'q' => match choices.below(4) {
-                0 => self.world.slow_shell(true),
-                1 => self.world.slow_shell(false),
-                _ if self.world.asked_of_shell() > 0 => {
-                    let which = choices.below(self.world.asked_of_shell());
-                    self.world.shell_answers(which);
+                0 => self.simulation.set_slow_shell(true),
+                1 => self.simulation.set_slow_shell(false),
+                _ if self.simulation.open_endpoint_requests() > 0 => {
+                    let which = choices.below(self.simulation.open_endpoint_requests());
+                    self.simulation.answer_endpoint_request(which);
                 }
                 _ => {}
             },
-            b'd' | b'r' | b'y' => self.broker_acts(what, choices),
+            b'd' | b'r' | b'y' => self.step_broker(what, choices),
             _ => {}
         }
     }
 
-    /// A client calls, says a line, or hangs up.
-    fn client_acts(&mut self, what: u8, mut choices: Choices<'_>) {
+    /// A client connects, sends a line, or disconnects.
+    fn step_client(&mut self, what: u8, mut choices: Choices<'_>) {
         match what {
             b'c' => {
-                let mut tickets = self.world.tickets();
+                let mut tickets = self.simulation.tickets();
                 tickets.push((Ticket(999), Transport::Stdio));
                 let (ticket, kind) = tickets[choices.below(tickets.len())];
-                let client_id = self.world.ledger.next(kind);
-                self.world.happen(Input::ClientConnected { ticket, client_id });
+                let client_id = self.simulation.clients.next(kind);
+                self.simulation.handle_input(Input::ClientConnected { ticket, client_id });
             }
             b'h' | b'H' => {
-                let Some(&client_id) = choices.of(&self.world.ledger.client_ids()) else { return };
+                let Some(&client_id) = choices.of(&self.simulation.clients.client_ids()) else {
+                    return;
+                };
                 let line = match what {
-                    b'H' => words::client_line(&mut choices, self.world.ledger.owed(client_id)),
+                    b'H' => messages::client_line(
+                        &mut choices,
+                        self.simulation.clients.open_request(client_id),
+                    ),
                     _ => choices.rest(),
                 };
-                self.hear(client_id, &line);
+                self.client_sends(client_id, &line);
             }
             b'u' => {
-                if let Some(&client_id) = choices.of(&self.world.ledger.client_ids()) {
-                    self.hang_up(client_id);
+                if let Some(&client_id) = choices.of(&self.simulation.clients.client_ids()) {
+                    self.disconnect(client_id);
                 }
             }
             _ => {}
         }
     }
 
-    /// What can only be done to a broker without a core around it, and what becomes of a seat.
-    fn broker_acts(&mut self, what: u8, mut choices: Choices<'_>) {
+    /// Inputs of the broker, for a broker without a core.
+    fn step_broker(&mut self, what: u8, mut choices: Choices<'_>) {
         match what {
-            b'd' if !self.world.is_whole() => {
-                let index = choices.below(self.world.sitters.len());
+            b'd' if !self.simulation.has_core() => {
+                let index = choices.below(self.simulation.peers.len());
                 let toward = [Side::Agent, Side::Editor][choices.below(2)];
-                let message = self.word(index, toward, &mut choices);
-                self.world.deliver(index, toward, message);
+                let message = self.mcp_message(index, toward, &mut choices);
+                self.simulation.deliver(index, toward, message);
             }
-            b'r' if !self.world.is_whole() && !self.world.asked.is_empty() => {
-                let which = choices.below(self.world.asked.len());
-                let id = self.world.asked.remove(which);
-                let message = Message::response(id, words::outcome(&mut choices));
-                self.world.deliver(self.world.far(), Side::Agent, message);
+            b'r' if !self.simulation.has_core() && !self.simulation.asked.is_empty() => {
+                let which = choices.below(self.simulation.asked.len());
+                let id = self.simulation.asked.remove(which);
+                let message = Message::response(id, messages::outcome(&mut choices));
+                self.simulation.deliver(self.simulation.last_peer(), Side::Agent, message);
             }
             b'y' => {
                 let how = choices.below(4);
-                let seat = Seat(choices.below(self.world.sitters.len()) as u16);
-                self.world.with_broker(|it, _, cx| match how {
+                let seat = Seat(choices.below(self.simulation.peers.len()) as u16);
+                self.simulation.with_broker(|it, _, cx| match how {
                     0 => it.component_down(seat, cx),
                     1 => it.component_restarted(seat, cx),
                     2 => it.component_bypassed(seat, cx),
@@ -226,58 +235,58 @@ impl Play {
         }
     }
 
-    fn ask(&mut self, index: usize, toward: Side, method: &str, params: Json) {
-        let id = self.world.fresh_id(index);
+    fn send_request(&mut self, index: usize, toward: Side, method: &str, params: Json) {
+        let id = self.simulation.fresh_id(index);
         self.asked.push((index, id.clone()));
-        self.world.send(index, toward, Message::request(id, method, params));
+        self.simulation.send(index, toward, Message::request(id, method, params));
     }
 
-    /// Which way somebody can speak at all.
+    /// A side toward which this peer can send.
     fn side(&self, index: usize, choices: &mut Choices<'_>) -> Side {
         let chosen = [Side::Agent, Side::Editor][choices.below(2)];
-        match (index, self.world.chain.mode) {
+        match (index, self.simulation.chain.mode) {
             (_, Mode::Proxy) => chosen,
             (0, Mode::Agent) => Side::Agent,
-            (last, Mode::Agent) if last == self.world.sitters.len() - 1 => Side::Editor,
+            (last, Mode::Agent) if last == self.simulation.peers.len() - 1 => Side::Editor,
             _ => chosen,
         }
     }
 
-    /// A seat says a text. Its requests have ids of its own, and it answers only what it was asked:
-    /// dialects and the router see to that.
-    fn say_anything(&mut self, choices: &mut Choices<'_>) {
-        let index = choices.below(self.world.sitters.len());
+    /// A peer sends any message. With a core, its requests get new ids, and answers are left out: dialects and the
+    /// router enforce both.
+    fn send_any_message(&mut self, choices: &mut Choices<'_>) {
+        let index = choices.below(self.simulation.peers.len());
         let toward = self.side(index, choices);
         let message = match Message::parse(&choices.rest()) {
-            Ok(Message::Request { call, .. }) if self.world.is_whole() => {
-                let id = self.world.fresh_id(index);
+            Ok(Message::Request { call, .. }) if self.simulation.has_core() => {
+                let id = self.simulation.fresh_id(index);
                 self.asked.push((index, id.clone()));
                 Message::Request { id, call }
             }
-            Ok(Message::Response { .. }) if self.world.is_whole() => return,
+            Ok(Message::Response { .. }) if self.simulation.has_core() => return,
             Ok(message) => message,
             Err(_) => return,
         };
-        self.rude = true;
-        self.world.send(index, toward, message);
+        self.breaks_rules = true;
+        self.simulation.send(index, toward, message);
     }
 
-    fn say_word(&mut self, choices: &mut Choices<'_>) {
-        let index = choices.below(self.world.sitters.len());
+    fn send_mcp_message(&mut self, choices: &mut Choices<'_>) {
+        let index = choices.below(self.simulation.peers.len());
         let toward = self.side(index, choices);
-        let message = self.word(index, toward, choices);
-        // An agent that is bridged does not speak so itself.
-        self.rude = true;
-        self.world.send(index, toward, message);
+        let message = self.mcp_message(index, toward, choices);
+        // A bridged agent must not send such messages.
+        self.breaks_rules = true;
+        self.simulation.send(index, toward, message);
     }
 
-    fn word(&mut self, index: usize, toward: Side, choices: &mut Choices<'_>) -> Message {
+    fn mcp_message(&mut self, index: usize, toward: Side, choices: &mut Choices<'_>) -> Message {
         let asks = choices.below(2) == 0;
         let way = if toward == Side::Editor { Direction::ToServer } else { Direction::ToClient };
-        let call = words::word(way, asks, choices, &self.world.connections);
+        let call = messages::mcp_message(way, asks, choices, &self.simulation.connections);
         match asks {
             true => {
-                let id = self.world.fresh_id(index);
+                let id = self.simulation.fresh_id(index);
                 self.asked.push((index, id.clone()));
                 Message::Request { id, call }
             }
@@ -286,8 +295,8 @@ impl Play {
     }
 
     fn answer(&mut self, in_its_own_words: bool, mut choices: Choices<'_>) {
-        let index = choices.below(self.world.sitters.len());
-        let count = self.world.sitters[index].waiting.len();
+        let index = choices.below(self.simulation.peers.len());
+        let count = self.simulation.peers[index].waiting.len();
         if count == 0 {
             return;
         }
@@ -297,60 +306,60 @@ impl Play {
                 Ok(result) => Outcome::Result(result),
                 Err(_) => return,
             },
-            false => words::outcome(&mut choices),
+            false => messages::outcome(&mut choices),
         };
         if let (Message::Request { call, .. }, Outcome::Result(result)) =
-            (&self.world.sitters[index].waiting[which].1, &outcome)
+            (&self.simulation.peers[index].waiting[which].1, &outcome)
         {
             let name = result.member("sessionId");
             let named = name.is_some_and(|it| it.is_string());
-            self.nameless |= mcp::may_carry_servers(call) && !named;
+            self.has_unnamed_session |= mcp::may_carry_servers(call) && !named;
         }
-        self.world.answer(index, which, outcome);
+        self.simulation.answer(index, which, outcome);
     }
 
-    fn hear(&mut self, client_id: ClientId, line: &Bytes) {
-        self.world.ledger.heard(client_id, line);
-        self.world.happen(Input::ClientMessage { client_id, line: line.clone() });
+    fn client_sends(&mut self, client_id: ClientId, line: &Bytes) {
+        self.simulation.clients.record_sent(client_id, line);
+        self.simulation.handle_input(Input::ClientMessage { client_id, line: line.clone() });
     }
 
-    fn hang_up(&mut self, client_id: ClientId) {
-        self.world.ledger.gone(client_id);
-        self.world.happen(Input::ClientDisconnected(client_id));
+    fn disconnect(&mut self, client_id: ClientId) {
+        self.simulation.clients.disconnect(client_id);
+        self.simulation.handle_input(Input::ClientDisconnected(client_id));
     }
 
-    /// What can be seen at any time.
-    fn look(&self) {
-        let sizes = self.world.broker().sizes();
-        let open = self.world.tickets().len() + self.world.asked_of_shell();
-        assert_eq!(sizes[0], open, "all tickets that are good, and no others, are known");
+    /// Checks the invariants that hold at any time.
+    fn check_invariants(&self) {
+        let sizes = self.simulation.broker().sizes();
+        let open = self.simulation.tickets().len() + self.simulation.open_endpoint_requests();
+        assert_eq!(sizes[0], open, "the broker knows exactly the valid tickets");
         let all: usize = sizes.iter().sum();
         assert!(all <= 16 + 16 * self.happened, "{sizes:?} after {} lines", self.happened);
     }
 
-    /// Everybody ends what it has begun.
+    /// Ends all requests, connections and sessions, and checks that nothing is left.
     fn end(mut self) {
-        self.world.slow_shell(false);
-        if !self.world.is_whole() {
-            return self.end_alone();
+        self.simulation.set_slow_shell(false);
+        if !self.simulation.has_core() {
+            return self.end_broker();
         }
         self.drain();
-        if self.world.is_ending() {
-            // What is open ends with the chain.
+        if self.simulation.is_ending() {
+            // Open requests end with the chain.
             return;
         }
-        self.world.ledger.check_answered();
-        self.hang_up_all();
+        self.simulation.clients.check_answered();
+        self.disconnect_all();
         self.drain();
-        // Those that were to be taken up again may stand, too.
-        self.world.sessions.extend(SESSIONS.map(str::to_owned));
-        for session in std::mem::take(&mut self.world.sessions) {
+        // Sessions that were to be resumed may exist, too.
+        self.simulation.sessions.extend(SESSIONS.map(str::to_owned));
+        for session in std::mem::take(&mut self.simulation.sessions) {
             let params = Json::object([("sessionId", Some(Json::string(&session)))]);
-            self.ask(0, Side::Agent, "session/close", params);
+            self.send_request(0, Side::Agent, "session/close", params);
             self.drain();
         }
-        self.look();
-        let Core::Whole(shell) = &self.world.core else { return };
+        self.check_invariants();
+        let System::Core(shell) = &self.simulation.system else { return };
         let sizes = shell.core().stages().sizes();
         let [questions, held, open, _, of_broker @ ..] = &sizes[..] else { return };
         let [
@@ -364,62 +373,63 @@ impl Play {
             setting_up,
             talks,
             watched,
-        ] = self.world.broker().sizes();
+        ] = self.simulation.broker().sizes();
         assert_eq!(of_broker.len(), 10);
         assert_eq!([*questions, *held, *open], [0; 3], "in the chain: {sizes:?}");
         let open = [clients, connections, asked, waiting, setting_up, watched];
         assert_eq!(open, [0; 6], "{sizes:?}");
-        if !self.nameless && !self.rude {
+        if !self.has_unnamed_session && !self.breaks_rules {
             assert_eq!([tickets, sessions, servers, talks], [0; 4], "{sizes:?}");
         }
     }
 
-    fn hang_up_all(&mut self) {
-        for client_id in self.world.ledger.client_ids() {
-            if !self.world.ledger.is_gone(client_id) {
-                self.hang_up(client_id);
+    fn disconnect_all(&mut self) {
+        for client_id in self.simulation.clients.client_ids() {
+            if !self.simulation.clients.is_disconnected(client_id) {
+                self.disconnect(client_id);
             }
         }
     }
 
-    /// Everybody answers what it was asked, until nothing moves any more. Only a session can be ended;
-    /// for everything else it is too late.
+    /// All peers and clients answer their open requests, until no request is open. `session/close` succeeds, all other
+    /// requests fail.
     fn drain(&mut self) {
         loop {
-            if self.world.is_ending() {
+            if self.simulation.is_ending() {
                 return;
             }
-            let asked = self.world.sitters.iter().position(|it| !it.waiting.is_empty());
+            let asked = self.simulation.peers.iter().position(|it| !it.waiting.is_empty());
             if let Some(index) = asked {
-                let outcome = match &self.world.sitters[index].waiting[0].1 {
+                let outcome = match &self.simulation.peers[index].waiting[0].1 {
                     Message::Request { call, .. } if call.is("session/close") => {
                         Outcome::Result(Json::EMPTY)
                     }
                     _ => Outcome::error(-32000, "it is late"),
                 };
-                self.world.answer(index, 0, outcome);
-            } else if let Some((client_id, id)) = self.world.ledger.debtor() {
+                self.simulation.answer(index, 0, outcome);
+            } else if let Some((client_id, id)) = self.simulation.clients.client_with_open_request()
+            {
                 let answer = Message::response(id, Outcome::error(-1, "it is late"));
-                self.hear(client_id, &answer.to_line().into());
-            } else if self.world.deadline().is_some() {
-                self.world.wait(31_000);
+                self.client_sends(client_id, &answer.to_line().into());
+            } else if self.simulation.deadline().is_some() {
+                self.simulation.wait(31_000);
             } else {
                 return;
             }
         }
     }
 
-    /// Without a router: all have hung up and left.
-    fn end_alone(mut self) {
-        self.hang_up_all();
-        while let Some(id) = self.world.asked.pop() {
+    /// Without a core: disconnects all clients, ends all components, and checks that nothing is left.
+    fn end_broker(mut self) {
+        self.disconnect_all();
+        while let Some(id) = self.simulation.asked.pop() {
             let message = Message::response(id, Outcome::error(-32000, "it is late"));
-            self.world.deliver(self.world.far(), Side::Agent, message);
+            self.simulation.deliver(self.simulation.last_peer(), Side::Agent, message);
         }
-        for index in 0..self.world.sitters.len() {
-            self.world.leave(index);
+        for index in 0..self.simulation.peers.len() {
+            self.simulation.exit(index);
         }
-        let sizes = self.world.broker().sizes();
+        let sizes = self.simulation.broker().sizes();
         for (what, index) in [
             ("clients", 2),
             ("connections", 3),

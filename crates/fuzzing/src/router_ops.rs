@@ -1,13 +1,13 @@
-//! A schedule of the simulation (`testkit::sim`) from bytes: the first one chooses the chain, each
-//! three more are a step.
+//! Runs a schedule of the simulation (`testkit::sim`). The first byte chooses the topology, and each following three
+//! bytes are a step.
 
 use testkit::sim::{self, Violation};
 
-/// Longer schedules find nothing that shorter ones do not, and cost more.
+/// The maximum length. Longer schedules find no other bugs and take longer.
 const LONGEST: usize = 1 + 3 * 400;
 
 /// # Panics
-/// If a rule of the simulation is broken.
+/// If an invariant of the simulation does not hold.
 pub fn check(data: &[u8]) {
     let schedule = &data[..data.len().min(LONGEST)];
     if let Err(Violation(text)) = sim::run_bytes(schedule) {

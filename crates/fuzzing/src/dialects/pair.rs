@@ -1,24 +1,23 @@
-//! Both ends of the link between a conductor and its proxy, which is a conductor itself.
+//! Both ends of the link between a conductor and its proxy, which is another conductor.
 //!
-//! The first byte of the story chooses what the two know of each other. Then:
+//! The first byte of the scenario chooses what the two know about each other. Then:
 //!
-//! | line | what happens |
+//! | line | step |
 //! |---|---|
-//! | `G VALUE` | the proxy is greeted |
-//! | `F VALUE`, `A VALUE` | it greets its successor, and that is answered |
-//! | `R VALUE` | it answers a greeting, with a result or an error |
-//! | `P` | it answers a greeting with what its successor has answered |
+//! | `G VALUE` | the proxy gets a greeting |
+//! | `F VALUE`, `A VALUE` | the proxy greets its successor, the successor answers |
+//! | `R VALUE` | the proxy answers a greeting, with a result or an error |
+//! | `P` | the proxy answers a greeting with the result of its successor |
 //! | `>`, `)` | the conductor sends a call, toward the agent, toward the editor |
 //! | `(`, `<` | the proxy sends a call, toward the agent, toward the editor |
-//! | `a`, `r` | the conductor answers a request, the proxy does |
+//! | `a`, `r` | the conductor, the proxy answers a request |
 //! | `d`, `u` | a line arrives at the proxy, at the conductor |
 //!
-//! A call is made of `KIND METHOD VALUE`, a byte each.
+//! A call is `KIND METHOD VALUE`, a byte each.
 //!
-//! What must hold: every call arrives, once and in its order, as it was sent and on its way to the
-//! same side, whatever the two find out about each other meanwhile; so does every answer. A greeting
-//! is answered once, under its own id, and nothing of how it was spelt is seen by anybody else: an answer
-//! that was passed on comes back as it was given.
+//! Invariants: every call and every answer arrives once, in order, unchanged, and travels toward the same side, also
+//! during the negotiation. A greeting is answered once, with its own id. Members of the proxy handshake stay on the
+//! link: a result that the proxy passes on arrives as the successor has sent it.
 
 use std::collections::VecDeque;
 
@@ -27,14 +26,14 @@ use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use bytes::Bytes;
 
 use super::written;
-use crate::story::{self, Choices, tell};
+use crate::scenario::{self, Choices, trace};
 
 const METHODS: [&str; 4] = ["session/update", "session/prompt", "_x/y", "$/cancel_request"];
 
 const VALUES: [&str; 5] =
     [r#"{"a": 1.10}"#, "{}", "[1]", r#"{"requestId":1}"#, r#"{"_meta":{"x":{}}}"#];
 
-/// What greetings, and answers to them, say.
+/// Params of greetings, and answers to greetings.
 const GREETINGS: [&str; 3] = [
     r#"{"protocolVersion":1,"clientCapabilities":{"fs":{}}}"#,
     r#"{"protocolVersion":1,"clientCapabilities":{},"_meta":{"t":1}}"#,
@@ -50,49 +49,48 @@ const ANSWERS: [&str; 7] = [
     r#"{"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}"#,
 ];
 
-/// Words of the handshakes that must not travel on.
-const SPELLING: [&str; 2] = ["symposium", r#""proxy""#];
+/// Members of the handshakes that must stay on the link.
+const HANDSHAKE_FIELDS: [&str; 2] = ["symposium", r#""proxy""#];
 
 struct Pair {
-    conductor: End<Proxy>,
-    proxy: End<Outer>,
-    /// Greetings that the conductor waits for.
+    conductor: LinkEnd<Proxy>,
+    proxy: LinkEnd<Outer>,
+    /// Greetings of the conductor that are not answered.
     greeted: Vec<Id>,
-    /// The greeting that the proxy has to answer, the one that it waits for, and the one that the
-    /// conductor has to answer.
+    /// The greeting that the proxy must answer, the ones that it has sent, and the one that the conductor must answer.
     to_answer: Option<Id>,
     forwarded: Vec<Id>,
     has_forwarded: bool,
     to_complete: Option<Id>,
-    /// What the successor has answered, as it did, to which greeting; as it did, and as the proxy has
-    /// heard it; as it did, and the proxy has passed that on.
+    /// The successor's result and the greeting that it answers; the same result and what the proxy has received; the
+    /// same result if the proxy has passed it on.
     completed: Option<(Id, Json)>,
-    heard: Option<(Json, Json)>,
+    received: Option<(Json, Json)>,
     passed_on: Option<Json>,
-    tells_successor: bool,
+    declares_successor: bool,
 }
 
 /// One end of the link.
-struct End<D> {
+struct LinkEnd<D> {
     dialect: D,
-    /// What the other end has written.
+    /// Lines that the other end has written.
     lines: VecDeque<Bytes>,
-    /// What is to be heard here: calls, and answers.
+    /// Calls and answers that must arrive here.
     calls: VecDeque<(Side, Message)>,
     answers: VecDeque<Message>,
-    /// What has been asked here and is not answered.
-    asked: Vec<Id>,
+    /// Requests that have arrived here and are not answered.
+    unanswered: Vec<Id>,
     last: u64,
 }
 
-impl<D> End<D> {
-    fn new(dialect: D) -> End<D> {
-        End {
+impl<D> LinkEnd<D> {
+    fn new(dialect: D) -> LinkEnd<D> {
+        LinkEnd {
             dialect,
             lines: VecDeque::new(),
             calls: VecDeque::new(),
             answers: VecDeque::new(),
-            asked: Vec::new(),
+            unanswered: Vec::new(),
             last: 0,
         }
     }
@@ -100,21 +98,21 @@ impl<D> End<D> {
 
 /// # Panics
 /// If something does not hold.
-pub fn check(story: &[u8]) {
-    let mut lines = story::lines(story);
+pub fn check(scenario: &[u8]) {
+    let mut lines = scenario::steps(scenario);
     let Some((first, mut choices)) = lines.next() else { return };
     let mut pair = Pair::new(first, &mut choices);
     for (what, choices) in lines {
-        pair.happen(what, choices);
+        pair.step(what, choices);
     }
     pair.end();
 }
 
 impl Pair {
-    /// What is known: the generation to both, to the conductor, or only how it was greeted the last
-    /// time, or nothing.
+    /// Either both ends know the generation, or only the conductor, or the conductor knows only the last accepted
+    /// greeting, or nothing.
     fn new(first: u8, choices: &mut Choices<'_>) -> Pair {
-        // All but P0, which has no envelopes.
+        // All generations but P0, which has no envelopes.
         let generations = &Generation::ALL[..6];
         let generation = *choices.of(generations).unwrap_or(&Generation::CURRENT);
         let greeting = *choices.of(&Greeting::ALL).unwrap_or(&Greeting::Proxy);
@@ -125,22 +123,22 @@ impl Pair {
             _ => (Proxy::unknown("x"), Outer::unknown()),
         };
         Pair {
-            conductor: End::new(conductor),
-            proxy: End::new(proxy),
+            conductor: LinkEnd::new(conductor),
+            proxy: LinkEnd::new(proxy),
             greeted: Vec::new(),
             to_answer: None,
             forwarded: Vec::new(),
             has_forwarded: false,
             to_complete: None,
             completed: None,
-            heard: None,
+            received: None,
             passed_on: None,
-            tells_successor: choices.below(2) == 1,
+            declares_successor: choices.below(2) == 1,
         }
     }
 
-    fn happen(&mut self, what: u8, mut choices: Choices<'_>) {
-        tell(|| format!("{}{choices}", char::from(what)));
+    fn step(&mut self, what: u8, mut choices: Choices<'_>) {
+        trace(|| format!("{}{choices}", char::from(what)));
         match what {
             b'G' => self.greet(&mut choices),
             b'F' => self.forward(&mut choices),
@@ -150,9 +148,9 @@ impl Pair {
                 self.answer_greeting(outcome);
             }
             b'P' => {
-                let heard = self.heard.take().filter(|_| self.to_answer.is_some());
-                if let Some((completed, heard)) = heard {
-                    self.answer_greeting(Outcome::Result(heard));
+                let received = self.received.take().filter(|_| self.to_answer.is_some());
+                if let Some((completed, received)) = received {
+                    self.answer_greeting(Outcome::Result(received));
                     self.passed_on = Some(completed);
                 }
             }
@@ -168,10 +166,10 @@ impl Pair {
         }
     }
 
-    // Greetings.
+    // // Greetings.
 
     fn greet(&mut self, choices: &mut Choices<'_>) {
-        // The router greets one component once at a time.
+        // The router sends one greeting at a time.
         if !self.greeted.is_empty() {
             return;
         }
@@ -183,7 +181,7 @@ impl Pair {
     }
 
     fn forward(&mut self, choices: &mut Choices<'_>) {
-        // Who does so twice cannot tell what it passes on: one answer, or the other.
+        // With two greetings, it would not be clear which answer the proxy passes on.
         if self.to_answer.is_none() || self.has_forwarded || !self.forwarded.is_empty() {
             return;
         }
@@ -213,13 +211,13 @@ impl Pair {
         }
     }
 
-    // What is said.
+    // // Sending.
 
     fn conductor_calls(&mut self, toward: Side, choices: &mut Choices<'_>) {
         self.conductor.last += 1;
         let id = Id::string(&format!("c:{}", self.conductor.last));
         let message = call(id, choices);
-        // A cancellation belongs to the link; while a greeting is open there is nothing to cancel.
+        // A cancellation belongs to the link, and cancels nothing here.
         if !is_cancellation(&message) {
             self.proxy.calls.push_back((toward, message.clone()));
         }
@@ -236,13 +234,13 @@ impl Pair {
     }
 
     fn conductor_answers(&mut self, choices: &mut Choices<'_>) {
-        let Some(message) = answer(&mut self.conductor.asked, choices) else { return };
+        let Some(message) = answer(&mut self.conductor.unanswered, choices) else { return };
         self.proxy.answers.push_back(message.clone());
         self.conductor_sends(Side::Editor, &message);
     }
 
     fn proxy_answers(&mut self, choices: &mut Choices<'_>) {
-        let Some(message) = answer(&mut self.proxy.asked, choices) else { return };
+        let Some(message) = answer(&mut self.proxy.unanswered, choices) else { return };
         self.conductor.answers.push_back(message.clone());
         self.proxy_sends(Side::Agent, &message);
     }
@@ -259,22 +257,23 @@ impl Pair {
         self.conductor.lines.extend(lines.into_iter().map(|(line, _)| line));
     }
 
-    // What is heard.
+    // // Receiving.
 
     fn arrive_at_proxy(&mut self) -> bool {
         let Some(line) = self.proxy.lines.pop_front() else { return false };
         let dialect = &mut self.proxy.dialect;
-        let (heard, said) = written(|queue| dialect.decode(&line, queue));
-        assert!(said.is_empty(), "a proxy says nothing of its own: {said:?}");
-        let (side, message) = heard.expect("it is read").expect("it is passed on");
+        let (received, lines) = written(|queue| dialect.decode(&line, queue));
+        assert!(lines.is_empty(), "a proxy writes no lines by itself: {lines:?}");
+        let (side, message) = received.expect("it is read").expect("it is passed on");
         match &message {
             Message::Request { id, call } if call.is(acp::INITIALIZE) => {
                 assert_eq!(side, Side::Agent);
-                unseen(call.params.as_ref());
-                (self.to_answer, self.heard, self.has_forwarded) = (Some(id.clone()), None, false);
+                assert_no_handshake_fields(call.params.as_ref());
+                (self.to_answer, self.received, self.has_forwarded) =
+                    (Some(id.clone()), None, false);
             }
             Message::Request { id, call } if call.is("_scp/proxy") => {
-                // It has never heard of it.
+                // The proxy does not support this method.
                 let outcome = Outcome::error(acp_wire::code::METHOD_NOT_FOUND, "no");
                 self.proxy_sends(Side::Editor, &Message::response(id.clone(), outcome));
             }
@@ -283,8 +282,8 @@ impl Pair {
                     self.forwarded.remove(index);
                     let completed = self.completed.take();
                     let completed = completed.filter(|(it, _)| it == id && self.has_forwarded);
-                    self.heard = match (completed, outcome) {
-                        (Some((_, it)), Outcome::Result(heard)) => Some((it, heard.clone())),
+                    self.received = match (completed, outcome) {
+                        (Some((_, it)), Outcome::Result(received)) => Some((it, received.clone())),
                         _ => None,
                     };
                 } else {
@@ -293,8 +292,8 @@ impl Pair {
             }
             message if is_cancellation(message) => {}
             _ => {
-                self.proxy.asked.extend(id_of(&message));
-                is_same((side, message), self.proxy.calls.pop_front());
+                self.proxy.unanswered.extend(id_of(&message));
+                assert_same_call((side, message), self.proxy.calls.pop_front());
             }
         }
         true
@@ -303,22 +302,22 @@ impl Pair {
     fn arrive_at_conductor(&mut self) -> bool {
         let Some(line) = self.conductor.lines.pop_front() else { return false };
         let dialect = &mut self.conductor.dialect;
-        let (heard, said) = written(|queue| dialect.decode(&line, queue));
-        self.proxy.lines.extend(said.into_iter().map(|(line, _)| line));
-        if let Some(heard) = heard.expect("it is read") {
-            self.on_heard(heard);
+        let (received, lines) = written(|queue| dialect.decode(&line, queue));
+        self.proxy.lines.extend(lines.into_iter().map(|(line, _)| line));
+        if let Some(received) = received.expect("it is read") {
+            self.on_message(received);
         }
         if self.conductor.dialect.needs_successor() {
-            let servers = self.tells_successor.then(|| Json::trusted(r#"{"servers":[]}"#));
+            let servers = self.declares_successor.then(|| Json::trusted(r#"{"servers":[]}"#));
             let dialect = &mut self.conductor.dialect;
-            let (told, said) = written(|queue| dialect.set_successor(servers, queue));
-            self.proxy.lines.extend(said.into_iter().map(|(line, _)| line));
-            told.into_iter().for_each(|heard| self.on_heard(heard));
+            let (messages, lines) = written(|queue| dialect.set_successor(servers, queue));
+            self.proxy.lines.extend(lines.into_iter().map(|(line, _)| line));
+            messages.into_iter().for_each(|received| self.on_message(received));
         }
         true
     }
 
-    fn on_heard(&mut self, (side, message): (Side, Message)) {
+    fn on_message(&mut self, (side, message): (Side, Message)) {
         match &message {
             Message::Request { id, call } if call.is(acp::INITIALIZE) => {
                 assert_eq!(side, Side::Agent);
@@ -329,8 +328,8 @@ impl Pair {
                     self.greeted.remove(index);
                     let passed_on = self.passed_on.take();
                     if let Outcome::Result(result) = outcome {
-                        unseen(Some(result));
-                        passed_on.iter().for_each(|it| says_the_same(it, result));
+                        assert_no_handshake_fields(Some(result));
+                        passed_on.iter().for_each(|it| assert_equivalent(it, result));
                     }
                 } else {
                     assert_eq!(self.conductor.answers.pop_front(), Some(message));
@@ -338,13 +337,13 @@ impl Pair {
             }
             message if is_cancellation(message) => {}
             _ => {
-                self.conductor.asked.extend(id_of(&message));
-                is_same((side, message), self.conductor.calls.pop_front());
+                self.conductor.unanswered.extend(id_of(&message));
+                assert_same_call((side, message), self.conductor.calls.pop_front());
             }
         }
     }
 
-    /// All that was said arrives.
+    /// Checks that all messages arrive.
     fn end(mut self) {
         while self.arrive_at_proxy() || self.arrive_at_conductor() {}
         let waits = self.conductor.dialect.held_bytes() > 0;
@@ -354,15 +353,15 @@ impl Pair {
     }
 }
 
-/// Nothing of how a greeting was spelt travels on.
-fn unseen(json: Option<&Json>) {
+/// Asserts that members of the proxy handshake stay on the link.
+fn assert_no_handshake_fields(json: Option<&Json>) {
     let text = json.map_or("", Json::as_str);
-    assert!(!SPELLING.iter().any(|word| text.contains(word)), "{text}");
+    assert!(!HANDSHAKE_FIELDS.iter().any(|word| text.contains(word)), "{text}");
 }
 
-/// Whatever the order of the members. Where an answer had no capabilities, there may be an empty list of
-/// them afterwards: the acceptance of the role stood in it.
-fn says_the_same(one: &Json, other: &Json) {
+/// Asserts that two results are equal but for the order of members and empty capabilities: removing the acceptance of
+/// the proxy role can leave an empty object.
+fn assert_equivalent(one: &Json, other: &Json) {
     let value = |json: &Json| -> serde_json::Value {
         let lists = ["capabilities", "agentCapabilities"];
         let empty = |key: &&str| json.member(key).is_some_and(|it| it.is_empty_object());
@@ -385,11 +384,11 @@ fn call(id: Id, choices: &mut Choices<'_>) -> Message {
     }
 }
 
-fn answer(asked: &mut Vec<Id>, choices: &mut Choices<'_>) -> Option<Message> {
-    if asked.is_empty() {
+fn answer(unanswered: &mut Vec<Id>, choices: &mut Choices<'_>) -> Option<Message> {
+    if unanswered.is_empty() {
         return None;
     }
-    let id = asked.remove(choices.below(asked.len()));
+    let id = unanswered.remove(choices.below(unanswered.len()));
     let value = Json::trusted(choices.text_of(&VALUES));
     let outcome =
         if choices.below(2) == 0 { Outcome::Result(value) } else { Outcome::Error(value) };
@@ -397,9 +396,9 @@ fn answer(asked: &mut Vec<Id>, choices: &mut Choices<'_>) -> Option<Message> {
 }
 
 fn greeting_outcome(choices: &mut Choices<'_>) -> Outcome {
-    let said = choices.text_of(&ANSWERS);
-    let value = Json::trusted(said);
-    if said.contains("code") { Outcome::Error(value) } else { Outcome::Result(value) }
+    let lines = choices.text_of(&ANSWERS);
+    let value = Json::trusted(lines);
+    if lines.contains("code") { Outcome::Error(value) } else { Outcome::Result(value) }
 }
 
 fn is_cancellation(message: &Message) -> bool {
@@ -413,17 +412,17 @@ fn id_of(message: &Message) -> Option<Id> {
     }
 }
 
-/// Is what was heard what was sent? The oldest generations cannot say that there are no params.
-fn is_same(heard: (Side, Message), sent: Option<(Side, Message)>) {
-    let mut sent = sent.expect("somebody has sent it");
+/// Asserts that a received call is the sent one. The oldest generations cannot omit params.
+fn assert_same_call(received: (Side, Message), sent: Option<(Side, Message)>) {
+    let mut sent = sent.expect("a call that was sent");
     if let (
-        (_, Message::Request { call: heard, .. } | Message::Notification(heard)),
+        (_, Message::Request { call: received, .. } | Message::Notification(received)),
         (_, Message::Request { call, .. } | Message::Notification(call)),
-    ) = (&heard, &mut sent)
-        && heard.params == Some(Json::EMPTY)
+    ) = (&received, &mut sent)
+        && received.params == Some(Json::EMPTY)
         && call.params.is_none()
     {
         *call = Call { params: Some(Json::EMPTY), ..call.clone() };
     }
-    assert_eq!(heard, sent);
+    assert_eq!(received, sent);
 }

@@ -1,10 +1,10 @@
-//! The lines of the generations' documents, with blanks to be filled in.
+//! Templates of lines, from the documents of the generations.
 
 use bytes::Bytes;
 
-use crate::story::{Choices, filled};
+use crate::scenario::{Choices, filled};
 
-/// What anybody may say, in every generation.
+/// Lines of every generation.
 pub const SHAPES: [&str; 20] = [
     r#"{"jsonrpc":"2.0","id":$id,"method":"$method","params":$value}"#,
     r#"{"jsonrpc":"2.0","method":"$method","params":$value}"#,
@@ -28,7 +28,7 @@ pub const SHAPES: [&str; 20] = [
     r#"{"params":{"params":$value,"x": [1],"method":"$method"},"trace":{"t":1},"id":$id,"method":"proxy/successor"}"#,
 ];
 
-/// The router's ids, those that a dialect makes of them, and others'.
+/// Ids of the router, ids that a dialect derives from them, and others.
 pub const IDS: [&str; 10] = [
     r#""c:1""#,
     r#""c:1~1""#,
@@ -85,7 +85,7 @@ pub const VALUES: [&str; 24] = [
     r#"{"protocolVersion":1,"protocolVersion":2,"_meta":{"proxy":1,"proxy":false}}"#,
 ];
 
-/// A line that somebody says.
+/// A line from a template.
 pub fn line(choices: &mut Choices<'_>) -> Bytes {
     let shape = choices.text_of(&SHAPES);
     filled(shape, [choices.text_of(&IDS), choices.text_of(&METHODS), choices.text_of(&VALUES)])

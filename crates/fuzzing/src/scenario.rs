@@ -1,21 +1,21 @@
-//! Stories that a fuzzer makes up.
+//! Parses a fuzzer's bytes as a scenario.
 //!
-//! A story is text: parts of two of them make a third, and people can read what was found. The first
-//! byte of a line says what happens, those behind it are choices, or a text.
+//! A scenario is text, so that the fuzzer can combine parts of scenarios and people can read its findings. Each line is
+//! a step. The first byte of a line is the kind of the step, the following bytes are choices or a text.
 
 use bytes::Bytes;
 
-/// Longer stories find nothing that shorter ones do not, and cost more.
+/// The maximum number of steps. Longer scenarios find no other bugs and take longer.
 const LONGEST: usize = 400;
 
-/// What happens, one after the other.
-pub fn lines(story: &[u8]) -> impl Iterator<Item = (u8, Choices<'_>)> {
-    let lines = story.split(|&byte| byte == b'\n').take(LONGEST);
+/// The steps of a scenario.
+pub fn steps(scenario: &[u8]) -> impl Iterator<Item = (u8, Choices<'_>)> {
+    let lines = scenario.split(|&byte| byte == b'\n').take(LONGEST);
     lines.filter_map(|line| line.split_first().map(|(&what, rest)| (what, Choices(rest))))
 }
 
-/// Tells people what happens in a story, if they want to know: `TELL=1 cargo test --package fuzzing`.
-pub fn tell(what: impl FnOnce() -> String) {
+/// Prints the events of a scenario if the environment variable is set: `TELL=1 cargo test --package fuzzing`.
+pub fn trace(what: impl FnOnce() -> String) {
     static WANTED: std::sync::LazyLock<bool> =
         std::sync::LazyLock::new(|| std::env::var_os("TELL").is_some());
     if *WANTED {
@@ -23,19 +23,19 @@ pub fn tell(what: impl FnOnce() -> String) {
     }
 }
 
-/// Choices, taken off one by one.
+/// The choices of a step. Each choice consumes a byte.
 #[derive(Debug, Clone, Copy)]
 pub struct Choices<'a>(&'a [u8]);
 
 impl Choices<'_> {
-    /// A choice among so many, counted from the digit 0. What is not said is the first.
+    /// A choice among `limit` values, counted from the digit 0. A missing byte is the first choice.
     pub fn below(&mut self, limit: usize) -> usize {
         let Some((&first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         usize::from(first.wrapping_sub(b'0')) % limit.max(1)
     }
 
-    /// One of these; `None` if there are none.
+    /// One of these values. `None` if there are none.
     pub fn of<'t, T>(&mut self, these: &'t [T]) -> Option<&'t T> {
         these.get(self.below(these.len()))
     }
@@ -45,7 +45,7 @@ impl Choices<'_> {
         self.of(these).copied().unwrap_or_default()
     }
 
-    /// All that is left, as text.
+    /// The remaining bytes, as a text.
     pub fn rest(self) -> Bytes {
         Bytes::copy_from_slice(self.0)
     }
@@ -57,7 +57,7 @@ impl std::fmt::Display for Choices<'_> {
     }
 }
 
-/// A template with its blanks filled in: an id, a method's name and some value, in this order.
+/// Fills in a template: an id, a method and a value.
 pub fn filled(template: &str, [id, method, value]: [&str; 3]) -> Bytes {
     template.replace("$id", id).replace("$method", method).replace("$value", value).into()
 }
@@ -67,13 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_line_does_not_say_is_the_first_choice() {
-        let story = b"a20x\n\nb";
-        let mut told = lines(story);
-        let (what, mut choices) = told.next().unwrap();
+    fn a_missing_byte_is_the_first_choice() {
+        let scenario = b"a20x\n\nb";
+        let mut parsed = steps(scenario);
+        let (what, mut choices) = parsed.next().unwrap();
         assert_eq!((what, choices.below(9), choices.text_of(&["p", "q"])), (b'a', 2, "p"));
         assert_eq!(choices.rest(), "x");
-        let (what, mut choices) = told.next().unwrap();
+        let (what, mut choices) = parsed.next().unwrap();
         assert_eq!((what, choices.below(9), choices.of::<u8>(&[])), (b'b', 0, None));
     }
 }

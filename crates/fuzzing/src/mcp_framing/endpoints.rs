@@ -1,36 +1,36 @@
-//! The places where MCP clients can connect, as the shell opens them.
+//! The simulated endpoints to which MCP clients connect.
 
 use std::collections::BTreeMap;
 
 use mcp::{Endpoint, Ticket, Transport};
 
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct TestEndpoints {
     open: BTreeMap<Ticket, Transport>,
-    /// What was asked for and not answered, oldest first.
-    asked: Vec<(Ticket, Transport)>,
-    /// No place can be opened.
+    /// Requested endpoints that are not opened yet, oldest first.
+    requested: Vec<(Ticket, Transport)>,
+    /// No endpoint can be opened.
     pub full: bool,
-    /// The shell answers when the story says so, not at once.
+    /// Endpoints are opened when the scenario says so, not at once.
     pub slow: bool,
 }
 
-impl Desk {
+impl TestEndpoints {
     /// # Panics
-    /// If the ticket was asked for before.
-    pub fn ask(&mut self, ticket: Ticket, kind: Transport) {
-        let known = self.open.contains_key(&ticket) || self.asked.contains(&(ticket, kind));
-        assert!(!known, "{ticket:?} is asked for twice");
-        self.asked.push((ticket, kind));
+    /// If the ticket was requested before.
+    pub fn request(&mut self, ticket: Ticket, kind: Transport) {
+        let known = self.open.contains_key(&ticket) || self.requested.contains(&(ticket, kind));
+        assert!(!known, "{ticket:?} is requested twice");
+        self.requested.push((ticket, kind));
     }
 
-    pub fn asked(&self) -> usize {
-        self.asked.len()
+    pub fn requested(&self) -> usize {
+        self.requested.len()
     }
 
-    /// Answers one of the questions.
+    /// Opens one of the requested endpoints, or fails to.
     pub fn answer(&mut self, which: usize) -> (Ticket, Result<Endpoint, String>) {
-        let (ticket, kind) = self.asked.remove(which);
+        let (ticket, kind) = self.requested.remove(which);
         if self.full {
             return (ticket, Err("there is no room".into()));
         }
@@ -45,7 +45,7 @@ impl Desk {
     }
 
     /// # Panics
-    /// If the place is not open.
+    /// If the endpoint is not open.
     pub fn revoke(&mut self, ticket: Ticket) {
         assert!(self.open.remove(&ticket).is_some(), "{ticket:?} is revoked, and is not open");
     }

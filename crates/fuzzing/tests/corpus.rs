@@ -1,5 +1,4 @@
-//! What was kept for the fuzzer, without a fuzzer: where it begins (`fuzz/seeds`) and what it has
-//! found (`fuzz/regressions`), a directory for each target.
+//! Runs all targets with their seeds (`fuzz/seeds`) and earlier findings (`fuzz/regressions`), without a fuzzer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +9,7 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// The files in a directory, none if it is not there.
+/// The files in a directory. None if it does not exist.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
@@ -19,13 +18,13 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_was_kept_holds() {
+fn every_seed_and_every_earlier_finding_passes() {
     for (name, check) in fuzzing::TARGETS {
         let seeds = entries(&fuzz().join("seeds").join(name));
-        assert!(!seeds.is_empty(), "{name} has nothing to begin with");
+        assert!(!seeds.is_empty(), "{name} has no seeds");
         for path in seeds.into_iter().chain(entries(&fuzz().join("regressions").join(name))) {
             let data = fs::read(&path).expect("it can be read");
-            fuzzing::story::tell(|| format!("{name}: {}", path.display()));
+            fuzzing::scenario::trace(|| format!("{name}: {}", path.display()));
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&data))) {
                 eprintln!("{name}: {}", path.display());
                 resume_unwind(panic);
@@ -34,10 +33,9 @@ fn what_was_kept_holds() {
     }
 }
 
-/// A target that is listed nowhere would be fuzzed, but not looked at here; a directory with another
-/// name would never be looked at.
+/// A target that is not listed would be fuzzed, but not tested here. A directory with another name would never be read.
 #[test]
-fn every_target_is_here() {
+fn every_target_is_listed() {
     let known: BTreeSet<String> =
         fuzzing::TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let names = |directory: &str| -> BTreeSet<String> {

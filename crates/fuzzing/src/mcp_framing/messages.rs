@@ -1,13 +1,13 @@
-//! What clients, consumers and providers say: the lines of the documents, with blanks to be filled in.
+//! Templates of the messages of MCP clients, consumers and providers.
 
 use acp_wire::{Call, Id, Json, Outcome};
 use bytes::Bytes;
 use mcp::form::{Address, Direction, Form};
 
-use crate::story::{Choices, filled};
+use crate::scenario::{Choices, filled};
 
-/// What the agent answers to `initialize`: which servers it can reach, and how.
-pub const ABILITIES: [&str; 8] = [
+/// Answers of agents to `initialize`. They differ in the MCP transports that the agent supports.
+pub const INITIALIZE_RESULTS: [&str; 8] = [
     r#"{"protocolVersion":1,"agentCapabilities":{}}"#,
     r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}}}"#,
     r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
@@ -18,7 +18,7 @@ pub const ABILITIES: [&str; 8] = [
     r#"{"protocolVersion":1,"agentInfo":{"name":"openhands"}}"#,
 ];
 
-/// Servers, as they are declared.
+/// Declarations of MCP servers.
 pub const DECLARATIONS: [&str; 10] = [
     r#"{"type":"acp","name":"N","serverId":"U"}"#,
     r#"{"type":"acp","name":"N","id":"U"}"#,
@@ -32,7 +32,7 @@ pub const DECLARATIONS: [&str; 10] = [
     r#"3,{"type":"acp","serverId":"U"},{"type":"acp","serverId":"U"}"#,
 ];
 
-/// Requests that set a session up, without servers.
+/// Requests that set up a session.
 pub const SET_UPS: [(&str, &str); 4] = [
     ("session/new", r#"{"cwd":"/","mcpServers":[]}"#),
     ("session/load", r#"{"sessionId":"S1","mcpServers":[]}"#),
@@ -40,7 +40,7 @@ pub const SET_UPS: [(&str, &str); 4] = [
     ("session/fork", r#"{"sessionId":"S2"}"#),
 ];
 
-/// The lines of MCP clients, with an id as their only blank.
+/// Lines of MCP clients. `$id` is filled in.
 pub const CLIENT: [&str; 16] = [
     r#"{"jsonrpc":"2.0","id":$id,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}"#,
     r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
@@ -65,7 +65,7 @@ pub const CLIENT_IDS: [&str; 7] = ["1", "2", "3", r#""a""#, r#""\u0061""#, "null
 pub fn client_line(choices: &mut Choices<'_>, owed: Option<&Id>) -> Bytes {
     let template = choices.text_of(&CLIENT);
     let id = choices.text_of(&CLIENT_IDS);
-    // An answer is mostly one to something that was asked.
+    // An answer is usually for an open request.
     let answers = template.contains(r#""result":{"#) || template.contains(r#""error":{"#);
     let id = match owed.filter(|_| answers) {
         Some(owed) => owed.json().as_str(),
@@ -74,7 +74,7 @@ pub fn client_line(choices: &mut Choices<'_>, owed: Option<&Id>) -> Bytes {
     filled(template, [id, "", ""])
 }
 
-/// How anybody may answer anything.
+/// Results of any request.
 pub const RESULTS: [&str; 16] = [
     r#"{"connectionId":"v1"}"#,
     r#"{"connection_id":"v2"}"#,
@@ -111,8 +111,8 @@ const SERVERS: [&str; 7] = ["U", "V", "N", "scp:1:N", "U#2", "acp:U", "U#theirs"
 const CONNECTIONS: [&str; 5] = ["v1", "v2", "mcp-over-acp:1", "v1#2", "v1#theirs"];
 const REQUESTS: [&str; 4] = ["r-1", "r-2", "op", "mcp-over-acp:1"];
 
-/// What is said in MCP's own words.
-const SAID: [(&str, Option<&str>); 9] = [
+/// Messages of MCP itself.
+const MCP_CALLS: [(&str, Option<&str>); 9] = [
     ("tools/list", None),
     ("tools/call", Some(r#"{"name":"t","_meta":{"progressToken":1}}"#)),
     ("initialize", Some(r#"{"protocolVersion":"2025-06-18","capabilities":{"roots":{}}}"#)),
@@ -124,8 +124,8 @@ const SAID: [(&str, Option<&str>); 9] = [
     ("tools/list", Some(r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#)),
 ];
 
-/// A word of MCP over ACP, in any form. `seen` are the connections that there have been.
-pub fn word(way: Direction, asks: bool, choices: &mut Choices<'_>, seen: &[String]) -> Call {
+/// A message of MCP over ACP, in any form. `seen` has the connections so far.
+pub fn mcp_message(way: Direction, asks: bool, choices: &mut Choices<'_>, seen: &[String]) -> Call {
     let form = *choices.of(&FORMS).unwrap_or(&Form::M3);
     let what = choices.below(4);
     let server = choices.text_of(&SERVERS);
@@ -136,7 +136,7 @@ pub fn word(way: Direction, asks: bool, choices: &mut Choices<'_>, seen: &[Strin
         1 => form.encode_disconnect(connection).0,
         _ => {
             let request = choices.text_of(&REQUESTS);
-            let (method, params) = *choices.of(&SAID).unwrap_or(&SAID[0]);
+            let (method, params) = *choices.of(&MCP_CALLS).unwrap_or(&MCP_CALLS[0]);
             let said = Call::new(method, params.map(Json::trusted));
             let address = Address { server, connection_id: connection, request_id: request };
             form.encode_message(way, address, asks.then(|| Id::string("in")).as_ref(), &said)

@@ -1,4 +1,4 @@
-//! A chain on paper: the core, the seats, the clients and their places.
+//! A simulated chain: the core, its peers, and the MCP clients with their endpoints.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,63 +11,64 @@ use router::{Chain, Component, Diagnostic, Exit, ExitCause, Mode, Role, Seat, Ti
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
 
-use super::desk::Desk;
-use super::ledger::Ledger;
-use crate::line::reads_the_same;
-use crate::story::tell;
+use super::client_log::ClientLog;
+use super::endpoints::TestEndpoints;
+use crate::line::assert_round_trips;
+use crate::scenario::trace;
 
-/// More than this moves in a story only if it moves in a circle.
-const MOST_MOVES: usize = 50_000;
+/// A scenario that needs more steps than this does not terminate.
+const MAX_MOVES: usize = 50_000;
 
-#[allow(missing_debug_implementations)] // a shell has nothing to show
-pub struct World {
-    pub core: Core,
+/// The simulated chain.
+#[allow(missing_debug_implementations)] // a shell has none
+pub struct Simulation {
+    pub system: System,
     pub chain: Chain,
     pub now: Time,
-    pub sitters: Vec<Sitter>,
-    pub ledger: Ledger,
-    /// What the broker alone has asked, of nobody.
+    pub peers: Vec<SimulatedPeer>,
+    pub clients: ClientLog,
+    /// Without a core: the requests that the broker has sent.
     pub asked: Vec<Id>,
-    /// Connections and sessions that there have been.
+    /// All connections and sessions so far.
     pub connections: Vec<String>,
     pub sessions: BTreeSet<String>,
-    /// The chain is over.
+    /// Whether the chain has finished.
     pub finished: bool,
-    /// What the agent answers to `initialize`.
-    abilities: Json,
-    desk: Desk,
+    /// The agent's answer to `initialize`.
+    initialize_result: Json,
+    endpoints: TestEndpoints,
     moves: usize,
 }
 
-/// What is looked at.
-#[allow(missing_debug_implementations)] // a shell has nothing to show
-pub enum Core {
-    /// All of it, as the shell runs it.
-    Whole(Box<Shell>),
-    /// The broker, to which anything may happen.
+/// The system under test.
+#[allow(missing_debug_implementations)] // a shell has none
+pub enum System {
+    /// The whole core, run as the shell runs it.
+    Core(Box<Shell>),
+    /// Only the broker. Its inputs may come in any order.
     Broker(Box<Broker>),
 }
 
 #[derive(Debug)]
-pub struct Sitter {
+pub struct SimulatedPeer {
     generation: Option<Generation>,
     peer: Peer,
     pub proxy: bool,
-    /// What it adds to the servers of a session.
+    /// The MCP servers that it adds to a session.
     pub declares: &'static str,
-    pub is_there: bool,
-    /// What it was told or asked and has not dealt with.
+    pub is_running: bool,
+    /// Messages that it has received and not processed.
     pub waiting: Vec<(Side, Message)>,
     inbox: VecDeque<(Side, Message)>,
-    /// What it has passed on: its own id, and under which it was asked.
+    /// Requests that it has passed on: its own id, and the id of the received request.
     passed: BTreeMap<String, Id>,
     last: u64,
 }
 
-impl Sitter {
-    /// Nobody sits there any more, or somebody who knows of nothing.
-    fn vacate(&mut self, is_there: bool) {
-        self.is_there = is_there;
+impl SimulatedPeer {
+    /// The component has exited, or a new one has started.
+    fn reset(&mut self, is_running: bool) {
+        self.is_running = is_running;
         self.peer = self.generation.map_or_else(Peer::agent, Peer::proxy);
         self.waiting.clear();
         self.inbox.clear();
@@ -75,16 +76,16 @@ impl Sitter {
     }
 }
 
-impl World {
-    /// Proxies with these dialects and servers, before an agent or (in proxy mode) alone. Without
-    /// rules, only the broker is looked at.
+impl Simulation {
+    /// A chain of proxies of these generations, with the MCP servers that they declare, and of an agent unless the mode
+    /// is proxy. Without a policy, only the broker is tested.
     pub fn new(
         mode: Mode,
         proxies: &[(Generation, &'static str)],
         bridge: BridgePolicy,
-        survival: Option<engine::ComponentPolicy>,
-        abilities: &'static str,
-    ) -> World {
+        policy: Option<engine::ComponentPolicy>,
+        initialize_result: &'static str,
+    ) -> Simulation {
         let count = proxies.len() + usize::from(mode == Mode::Agent);
         let chain = Chain {
             mode,
@@ -93,7 +94,7 @@ impl World {
             grace: 1_000,
             any_version: false,
         };
-        let sitter = |seat: u16| {
+        let peer = |seat: u16| {
             let known = usize::from(seat).checked_sub(1).and_then(|index| proxies.get(index));
             let generation = known.map(|(generation, _)| *generation);
             let peer = match (generation, mode) {
@@ -102,203 +103,203 @@ impl World {
                 (None, Mode::Proxy) => Peer::conductor(),
                 (None, Mode::Agent) => Peer::agent(),
             };
-            Sitter {
+            SimulatedPeer {
                 generation,
                 peer,
                 proxy: seat > 0 && chain.role(Seat(seat)) == Role::Proxy,
                 declares: known.map_or("", |(_, declares)| declares),
-                is_there: true,
+                is_running: true,
                 waiting: Vec::new(),
                 inbox: VecDeque::new(),
                 passed: BTreeMap::new(),
                 last: 0,
             }
         };
-        let sitters: Vec<Sitter> = (0..=count as u16).map(sitter).collect();
-        let core = match survival {
-            None => Core::Broker(Box::new(Broker::new(chain.clone(), bridge, "word"))),
+        let peers: Vec<SimulatedPeer> = (0..=count as u16).map(peer).collect();
+        let system = match policy {
+            None => System::Broker(Box::new(Broker::new(chain.clone(), bridge, "word"))),
             Some(policy) => {
                 let mut policies = vec![policy; count];
                 if mode == Mode::Agent {
-                    // Nobody can be left out whom nobody follows.
+                    // The agent cannot be bypassed.
                     policies[count - 1].fallback = Fallback::Stop;
                 }
-                let facts = sitters[1..].iter();
+                let facts = peers[1..].iter();
                 let facts = facts.map(|it| Facts { generation: it.generation, ..Facts::default() });
                 let setup = shell::setup(chain.clone());
                 let rules = Rules { policies, seed: 1, ..setup.rules };
                 let setup = Setup { facts: facts.collect(), rules, bridge: Some(bridge), ..setup };
-                Core::Whole(Box::new(Shell::new(setup)))
+                System::Core(Box::new(Shell::new(setup)))
             }
         };
-        let mut world = World {
-            core,
+        let mut simulation = Simulation {
+            system,
             chain,
             now: Time(0),
-            sitters,
-            ledger: Ledger::default(),
+            peers,
+            clients: ClientLog::default(),
             asked: Vec::new(),
             connections: Vec::new(),
             sessions: BTreeSet::new(),
             finished: false,
-            abilities: Json::trusted(abilities),
-            desk: Desk::default(),
+            initialize_result: Json::trusted(initialize_result),
+            endpoints: TestEndpoints::default(),
             moves: 0,
         };
-        world.begin();
-        world
+        simulation.begin();
+        simulation
     }
 
-    /// The editor greets, and everybody answers.
+    /// The editor sends `initialize`, and every component answers.
     fn begin(&mut self) {
-        if self.is_whole() {
-            let version = self.abilities.member("protocolVersion");
+        if self.has_core() {
+            let version = self.initialize_result.member("protocolVersion");
             let params = Json::object([("protocolVersion", version)]);
             let hello = Message::request(Id::string("hello"), acp::INITIALIZE, params);
             self.send(0, Side::Agent, hello);
         }
     }
 
-    pub fn is_whole(&self) -> bool {
-        matches!(self.core, Core::Whole(_))
+    pub fn has_core(&self) -> bool {
+        matches!(self.system, System::Core(_))
     }
 
     pub fn broker(&self) -> &Broker {
-        match &self.core {
-            Core::Whole(shell) => shell.core().stages().broker().expect("there is one"),
-            Core::Broker(broker) => broker,
+        match &self.system {
+            System::Core(shell) => shell.core().stages().broker().expect("there is one"),
+            System::Broker(broker) => broker,
         }
     }
 
-    /// The chain comes to its end.
+    /// Whether the chain is stopping.
     pub fn is_ending(&self) -> bool {
-        match &self.core {
-            Core::Whole(shell) => self.finished || shell.core().router().is_ending(),
-            Core::Broker(_) => false,
+        match &self.system {
+            System::Core(shell) => self.finished || shell.core().router().is_ending(),
+            System::Broker(_) => false,
         }
     }
 
-    /// When something is due.
+    /// The next deadline.
     pub fn deadline(&self) -> Option<Time> {
-        match &self.core {
-            Core::Whole(shell) => shell.core().deadline(),
-            Core::Broker(broker) => broker.deadline(),
+        match &self.system {
+            System::Core(shell) => shell.core().deadline(),
+            System::Broker(broker) => broker.deadline(),
         }
     }
 
-    /// The seat beyond the last proxy: the agent, or what is behind the conductor above us.
-    pub fn far(&self) -> usize {
+    /// The peer after the last proxy: the agent, or in proxy mode the conductor above.
+    pub fn last_peer(&self) -> usize {
         match self.chain.mode {
-            Mode::Agent => self.sitters.len() - 1,
+            Mode::Agent => self.peers.len() - 1,
             Mode::Proxy => 0,
         }
     }
 
     pub fn tickets(&self) -> Vec<(Ticket, Transport)> {
-        self.desk.open()
+        self.endpoints.open()
     }
 
     pub fn set_full(&mut self, full: bool) {
-        self.desk.full = full;
+        self.endpoints.full = full;
     }
 
-    /// How many places the shell was asked for and has not opened.
-    pub fn asked_of_shell(&self) -> usize {
-        self.desk.asked()
+    /// The number of requested endpoints that the shell has not opened yet.
+    pub fn open_endpoint_requests(&self) -> usize {
+        self.endpoints.requested()
     }
 
-    /// The shell answers when the story says so, or at once.
-    pub fn slow_shell(&mut self, slow: bool) {
-        self.desk.slow = slow;
-        self.answer_at_once();
-        self.pump();
+    /// Whether the shell opens endpoints when the scenario says so, instead of at once.
+    pub fn set_slow_shell(&mut self, slow: bool) {
+        self.endpoints.slow = slow;
+        self.answer_endpoint_requests();
+        self.process_inboxes();
     }
 
-    /// The shell answers one of the questions.
-    pub fn shell_answers(&mut self, which: usize) {
-        let (ticket, endpoint) = self.desk.answer(which);
-        tell(|| format!("  the shell answers for {ticket:?}: {endpoint:?}"));
-        self.happen(Input::EndpointOpened { ticket, endpoint });
+    /// The shell opens one of the requested endpoints, or fails to.
+    pub fn answer_endpoint_request(&mut self, which: usize) {
+        let (ticket, endpoint) = self.endpoints.answer(which);
+        trace(|| format!("  the shell answers for {ticket:?}: {endpoint:?}"));
+        self.handle_input(Input::EndpointOpened { ticket, endpoint });
     }
 
-    fn answer_at_once(&mut self) {
-        while !self.desk.slow && !self.finished && self.desk.asked() > 0 {
-            let (ticket, endpoint) = self.desk.answer(0);
+    fn answer_endpoint_requests(&mut self) {
+        while !self.endpoints.slow && !self.finished && self.endpoints.requested() > 0 {
+            let (ticket, endpoint) = self.endpoints.answer(0);
             self.handle(Input::EndpointOpened { ticket, endpoint });
         }
     }
 
     pub fn fresh_id(&mut self, index: usize) -> Id {
-        self.sitters[index].last += 1;
-        Id::string(&format!("s{index}-{}", self.sitters[index].last))
+        self.peers[index].last += 1;
+        Id::string(&format!("s{index}-{}", self.peers[index].last))
     }
 
-    // What the shell does.
+    // // The shell.
 
-    /// Something happens; everybody deals with what comes of it.
-    pub fn happen(&mut self, input: Input) {
+    /// Handles an input. The peers process its effects.
+    pub fn handle_input(&mut self, input: Input) {
         self.handle(input);
-        self.pump();
+        self.process_inboxes();
     }
 
-    /// Somebody says something.
+    /// A peer sends a message.
     pub fn send(&mut self, index: usize, toward: Side, message: Message) {
         self.arrive(index, toward, message);
-        self.pump();
+        self.process_inboxes();
     }
 
     fn arrive(&mut self, index: usize, toward: Side, message: Message) {
-        if !self.sitters[index].is_there {
+        if !self.peers[index].is_running {
             return;
         }
-        tell(|| format!("  seat {index} says toward {toward:?}: {}", message.to_line()));
+        trace(|| format!("  seat {index} sends toward {toward:?}: {}", message.to_line()));
         let seat = Seat(index as u16);
-        if !self.is_whole() {
-            self.with_broker(|it, world, cx| {
-                let hop = Hop { seat, toward, dialect: world.dialect(seat) };
+        if !self.has_core() {
+            self.with_broker(|it, simulation, cx| {
+                let hop = Hop { seat, toward, dialect: simulation.dialect(seat) };
                 if let Some(message) = it.arrived(hop, message, cx) {
-                    reads_the_same(&message);
+                    assert_round_trips(&message);
                 }
             });
-            return self.answer_at_once();
+            return self.answer_endpoint_requests();
         }
-        for (port, line) in self.sitters[index].peer.write(toward, &message) {
+        for (port, line) in self.peers[index].peer.write(toward, &message) {
             self.handle(Input::Line { link: Link { seat, port }, line: Line::Text(line) });
         }
     }
 
-    pub fn leave(&mut self, index: usize) {
-        if !self.sitters[index].is_there {
+    pub fn exit(&mut self, index: usize) {
+        if !self.peers[index].is_running {
             return;
         }
         let seat = Seat(index as u16);
-        self.sitters[index].vacate(false);
+        self.peers[index].reset(false);
         let how = if index == 0 { ExitCause::ClosedInput } else { ExitCause::Status(1) };
         self.with_shell(|shell, now| shell.exit(now, seat, Exit::new(how)));
         self.with_broker(|it, _, cx| it.component_removed(seat, cx));
-        self.answer_at_once();
-        self.pump();
+        self.answer_endpoint_requests();
+        self.process_inboxes();
     }
 
     pub fn wait(&mut self, milliseconds: u64) {
         self.now = self.now.plus(milliseconds);
         self.with_shell(Shell::tick);
         for _ in 0..10 {
-            let due = match &self.core {
-                Core::Broker(broker) => broker.deadline(),
-                Core::Whole(_) => None,
+            let due = match &self.system {
+                System::Broker(broker) => broker.deadline(),
+                System::Core(_) => None,
             };
             if due.is_none_or(|it| it > self.now) {
-                self.answer_at_once();
-                return self.pump();
+                self.answer_endpoint_requests();
+                return self.process_inboxes();
             }
             self.with_broker(|it, _, cx| it.tick(cx));
         }
-        panic!("what is due is never done");
+        panic!("a deadline stays due");
     }
 
     fn handle(&mut self, input: Input) {
-        if self.is_whole() {
+        if self.has_core() {
             self.with_shell(|shell, now| shell.handle(now, input));
         } else {
             self.with_broker(|it, _, cx| match input {
@@ -310,17 +311,17 @@ impl World {
                 Input::EndpointOpened { ticket, endpoint } => {
                     it.endpoint_opened(ticket, endpoint, cx)
                 }
-                input => panic!("a broker is not told {input:?}"),
+                input => panic!("an input that is not for a broker: {input:?}"),
             });
         }
-        self.answer_at_once();
+        self.answer_endpoint_requests();
     }
 
-    /// Lets the whole core do something, and does what it says.
+    /// Runs the core, and performs its effects.
     fn with_shell(&mut self, act: impl FnOnce(&mut Shell, Time) -> Vec<Effect>) {
         self.moves += 1;
-        assert!(self.moves < MOST_MOVES, "this never comes to rest");
-        let Core::Whole(shell) = &mut self.core else { return };
+        assert!(self.moves < MAX_MOVES, "the scenario does not terminate");
+        let System::Core(shell) = &mut self.system else { return };
         for effect in act(shell, self.now) {
             match effect {
                 Effect::Line { to, line } => self.read(to, &line),
@@ -332,10 +333,10 @@ impl World {
     /// A peer reads a line.
     fn read(&mut self, link: Link, line: &Bytes) {
         let index = link.seat.index();
-        if !self.sitters[index].is_there {
+        if !self.peers[index].is_running {
             return;
         }
-        let reply = match self.sitters[index].peer.read(link.port, line) {
+        let reply = match self.peers[index].peer.read(link.port, line) {
             Ok(Read::Message(toward, message)) => {
                 return self.receive(link.seat, toward, message);
             }
@@ -345,7 +346,7 @@ impl World {
             }
             Ok(Read::Reply(line)) => Some(line),
             Ok(Read::Nothing) => None,
-            // Rude seats say what makes others refuse a message.
+            // A peer that breaks the rules can make another peer reject a message.
             Err(rejection) => rejection.reply.map(|reply| reply.to_line().into()),
         };
         if let Some(line) = reply {
@@ -354,53 +355,53 @@ impl World {
     }
 
     fn dialect(&self, seat: Seat) -> LinkProtocol {
-        self.sitters[seat.index()].generation.into()
+        self.peers[seat.index()].generation.into()
     }
 
     fn perform(&mut self, output: Output) {
         match output {
             Output::Start { seat, .. } | Output::Discard(seat) => {
-                let is_there = matches!(output, Output::Start { .. });
-                tell(|| format!("  seat {} is there: {is_there}", seat.0));
-                self.sitters[seat.index()].vacate(is_there);
+                let is_running = matches!(output, Output::Start { .. });
+                trace(|| format!("  seat {} is there: {is_running}", seat.0));
+                self.peers[seat.index()].reset(is_running);
             }
             Output::OpenRelay { seat, life } => {
                 let servers = Json::trusted(r#"{"servers":[{"name":"next","command":"/x"}]}"#);
                 self.handle(Input::RelayOpened { seat, life, servers: Ok(servers) });
             }
             Output::SendToClient { client_id, message } => {
-                tell(|| format!("  client {} is told: {}", client_id.0, message.to_line()));
-                self.ledger.told(client_id, &message);
+                trace(|| format!("  client {} receives: {}", client_id.0, message.to_line()));
+                self.clients.record_received(client_id, &message);
             }
             Output::DisconnectClient(client_id) => {
-                tell(|| format!("  client {} is hung up on", client_id.0));
-                self.ledger.gone(client_id);
+                trace(|| format!("  client {} is disconnected", client_id.0));
+                self.clients.disconnect(client_id);
             }
-            Output::OpenEndpoint { ticket, transport } => self.desk.ask(ticket, transport),
-            Output::RevokeTicket(ticket) => self.desk.revoke(ticket),
-            Output::Report(Diagnostic { text, .. }) => tell(|| format!("  {text}")),
+            Output::OpenEndpoint { ticket, transport } => self.endpoints.request(ticket, transport),
+            Output::RevokeTicket(ticket) => self.endpoints.revoke(ticket),
+            Output::Report(Diagnostic { text, .. }) => trace(|| format!("  {text}")),
             Output::Finish(_) => self.finished = true,
-            // Here, all that is written is read at once, and nothing is remembered.
+            // In this simulation, every line is read at once, and nothing is stored.
             Output::Read { .. } | Output::ReadClients(_) | Output::RememberPoison { .. } => {}
-            output => panic!("nobody has a reason for {output:?}"),
+            output => panic!("an unexpected output: {output:?}"),
         }
     }
 
-    /// Lets a broker that is alone do something, and does what it says.
-    pub fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &World, &mut Context<'_>)) {
-        let Core::Broker(broker) = &mut self.core else { return };
-        // It is looked at from outside meanwhile.
+    /// Without a core: runs the broker, and performs its steps.
+    pub fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &Simulation, &mut Context<'_>)) {
+        let System::Broker(broker) = &mut self.system else { return };
+        // `act` also reads the simulation, so the broker is taken out of it.
         let chain = self.chain.clone();
-        let nobody = Box::new(Broker::new(chain, BridgePolicy::Auto, "word"));
-        let mut broker = std::mem::replace(broker, nobody);
+        let placeholder = Box::new(Broker::new(chain, BridgePolicy::Auto, "word"));
+        let mut broker = std::mem::replace(broker, placeholder);
         let mut steps = Vec::new();
         act(&mut broker, self, &mut Context { now: self.now, out: &mut steps });
-        self.core = Core::Broker(broker);
+        self.system = System::Broker(broker);
         for step in steps {
             match step {
                 Step::Inject { from, message, .. } => {
-                    assert!(from.index() < self.sitters.len(), "{from:?} does not exist");
-                    reads_the_same(&message);
+                    assert!(from.index() < self.peers.len(), "{from:?} does not exist");
+                    assert_round_trips(&message);
                     if let Message::Request { id, .. } = message {
                         self.asked.push(id);
                     }
@@ -421,66 +422,67 @@ impl World {
         }
     }
 
-    /// Something is to be delivered to a seat, if there is nobody but the broker.
+    /// Without a core: delivers a message to a peer.
     pub fn deliver(&mut self, index: usize, toward: Side, message: Message) {
         let mut delivered = None;
-        self.with_broker(|it, world, cx| {
+        self.with_broker(|it, simulation, cx| {
             let seat = Seat(index as u16);
-            let hop = Hop { seat, toward, dialect: world.dialect(seat) };
+            let hop = Hop { seat, toward, dialect: simulation.dialect(seat) };
             delivered = it.deliver(hop, message, cx);
         });
         if let Some(message) = delivered {
             self.receive(Seat(index as u16), toward, message);
         }
-        self.answer_at_once();
-        self.pump();
+        self.answer_endpoint_requests();
+        self.process_inboxes();
     }
 
     fn receive(&mut self, to: Seat, toward: Side, message: Message) {
-        tell(|| format!("  seat {} hears: {}", to.0, message.to_line()));
-        reads_the_same(&message);
+        trace(|| format!("  seat {} receives: {}", to.0, message.to_line()));
+        assert_round_trips(&message);
         if let Message::Response { outcome: Outcome::Result(result), .. } = &message {
             self.connections.extend(connection_id_of(result));
             let session = result.member("sessionId");
             self.sessions.extend(session.and_then(|it| Some(it.text()?.into_owned())));
         }
-        let sitter = &mut self.sitters[to.index()];
-        if sitter.is_there {
-            sitter.inbox.push_back((toward, message));
+        let peer = &mut self.peers[to.index()];
+        if peer.is_running {
+            peer.inbox.push_back((toward, message));
         }
     }
 
-    // What the seats do by themselves.
+    // // The peers.
 
-    /// Proxies pass on what has nothing to do with MCP; everything else waits to be dealt with.
-    pub fn pump(&mut self) {
-        while let Some(index) = self.sitters.iter().position(|it| !it.inbox.is_empty()) {
-            if let Some((toward, message)) = self.sitters[index].inbox.pop_front() {
-                self.deal_with(index, toward, message);
+    /// Lets the peers process their inboxes. Proxies pass on messages that are not about MCP. All other messages wait
+    /// until the scenario processes them.
+    pub fn process_inboxes(&mut self) {
+        while let Some(index) = self.peers.iter().position(|it| !it.inbox.is_empty()) {
+            if let Some((toward, message)) = self.peers[index].inbox.pop_front() {
+                self.process(index, toward, message);
             }
         }
     }
 
-    fn deal_with(&mut self, index: usize, toward: Side, message: Message) {
-        let (whole, far) = (self.is_whole(), self.far());
-        let sitter = &mut self.sitters[index];
+    fn process(&mut self, index: usize, toward: Side, message: Message) {
+        let (whole, far) = (self.has_core(), self.last_peer());
+        let peer = &mut self.peers[index];
         match message {
             Message::Request { id, call }
                 if whole && index == far && toward == Side::Agent && call.is(acp::INITIALIZE) =>
             {
-                let outcome = Outcome::Result(self.abilities.clone());
+                let outcome = Outcome::Result(self.initialize_result.clone());
                 self.arrive(index, Side::Editor, Message::response(id, outcome));
             }
             Message::Response { id, outcome, extras } => {
                 let own = id.text().map(|it| it.into_owned()).unwrap_or_default();
-                if let Some(id) = sitter.passed.remove(&own) {
+                if let Some(id) = peer.passed.remove(&own) {
                     let message = Message::Response { id, outcome, extras };
                     self.arrive(index, toward, message);
                 }
             }
             Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => {
                 let asked = call.params.as_ref().and_then(acp::cancelled_id);
-                let found = sitter.passed.iter().find(|(_, it)| Some(*it) == asked.as_ref());
+                let found = peer.passed.iter().find(|(_, it)| Some(*it) == asked.as_ref());
                 let own = found.map(|(own, _)| Id::string(own));
                 if let (Some(own), Some(params)) = (own, &call.params) {
                     let params = acp::cancel_params(params, &own);
@@ -488,24 +490,24 @@ impl World {
                     self.arrive(index, toward, message);
                 }
             }
-            message if sitter.proxy && whole && !is_mcp(&message) => {
+            message if peer.proxy && whole && !is_mcp(&message) => {
                 self.pass_on(index, toward, message);
             }
-            message => sitter.waiting.push((toward, message)),
+            message => peer.waiting.push((toward, message)),
         }
     }
 
-    /// A proxy passes something on, with its own servers if it sets a session up.
+    /// A proxy passes a message on. To a request that sets up a session it adds its servers.
     pub fn pass_on(&mut self, index: usize, toward: Side, message: Message) {
         let message = match message {
             Message::Request { id, mut call } => {
                 let own = self.fresh_id(index);
                 let name = own.text().map(|it| it.into_owned()).unwrap_or_default();
-                let sitter = &mut self.sitters[index];
-                sitter.passed.insert(name, id);
+                let peer = &mut self.peers[index];
+                peer.passed.insert(name, id);
                 let sets_up = toward == Side::Agent && mcp::may_carry_servers(&call);
                 if let Some(params) = call.params.as_mut().filter(|_| sets_up) {
-                    *params = with_servers(params, sitter.declares);
+                    *params = with_servers(params, peer.declares);
                 }
                 Message::Request { id: own, call }
             }
@@ -514,17 +516,16 @@ impl World {
         self.arrive(index, toward, message);
     }
 
-    /// Somebody answers what waits, if it is a question; else a proxy passes it on, since it may be
-    /// for another.
+    /// A peer answers a waiting request. Any other waiting message is passed on by a proxy.
     pub fn answer(&mut self, index: usize, which: usize, outcome: Outcome) {
-        let (toward, message) = self.sitters[index].waiting.remove(which);
+        let (toward, message) = self.peers[index].waiting.remove(which);
         match message {
             Message::Request { id, .. } => {
                 self.send(index, toward.opposite(), Message::response(id, outcome));
             }
-            message if self.sitters[index].proxy => {
+            message if self.peers[index].proxy => {
                 self.pass_on(index, toward, message);
-                self.pump();
+                self.process_inboxes();
             }
             _ => {}
         }
@@ -539,7 +540,7 @@ fn is_mcp(message: &Message) -> bool {
     ["mcp/", "_mcp/", "_scp/"].iter().any(|prefix| method.starts_with(prefix))
 }
 
-/// The params of a set-up request, with these servers after those that are there.
+/// The params of a set-up request, with these servers after the declared ones.
 pub fn with_servers(params: &Json, declared: &str) -> Json {
     let Some(servers) = params.member("mcpServers").filter(Json::is_array) else {
         return params.clone();
