@@ -1,11 +1,11 @@
-//! A chat in the terminal, through a chain that runs here: `conductor try`.
+//! `conductor try`: a chat in the terminal, through a chain in the same process.
 //!
-//! To the chain this is an editor like any other, at the other end of a pipe.
+//! To the chain, the chat is an ordinary editor at the other end of a pipe.
 //!
 //! # Layout
-//! - `client`: JSON-RPC with the chain; `payload`: what messages say
-//! - `input`: what the user types, or what stands in for it
-//! - [`view`]: what the user sees; [`wire`]: messages, hop by hop
+//! - `client`: the JSON-RPC connection to the chain; `payload`: reads payloads
+//! - `input`: the prompts, from the keyboard or elsewhere
+//! - [`view`]: the output; [`wire_log`]: the messages on each hop, for `--show-wire`
 
 mod client;
 mod input;
@@ -31,45 +31,50 @@ use input::{Input, UserInput};
 use view::{Style, View};
 use wire_log::WireLog;
 
-/// How much the pipe between the chat and the chain holds.
+/// The capacity of the pipe between the chat and the chain.
 const PIPE: usize = 1024 * 1024;
 
-/// What the user wants of the chat.
+/// The options of a chat.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// What to say, instead of asking the user.
+    /// The prompts to send. If empty, prompts are read from standard input.
     pub prompts: Vec<String>,
-    /// Allow whatever the agent asks for.
+    /// Grant every permission that the agent requests.
     pub yes: bool,
-    /// Show the messages.
+    /// Show the messages on each hop.
     pub wire: Option<WireDetail>,
+    /// How to format the output.
     pub style: Style,
-    /// The version of ACP to ask for: 1 or 2.
+    /// The ACP version to request: 1 or 2.
     pub protocol: u8,
 }
 
-/// How the messages are shown.
+/// Which messages are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireDetail {
-    /// The pieces of a text that is streamed are counted after the first.
+    /// Of a streamed text only the first chunk. The others are counted.
     Folded,
+    /// All messages.
     All,
 }
 
-/// How a chat ended, other than by an error of the chain.
+/// How a chat ended, unless the chain failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatEnd {
-    /// The user left.
+    /// The user exited, or there were no more prompts.
     Closed,
-    /// An answer was an error.
+    /// The chat was not interactive, and an answer was an error.
     AnswerFailed,
-    /// The user did not want to wait any longer.
+    /// The user interrupted the chat.
     Interrupted,
-    /// The chain has ended, and the user has read why.
+    /// The chain has ended, and the reason was already shown.
     ChainEnded,
 }
 
-/// Runs a chain and a chat with it. `interrupts` has an entry for each Ctrl-C; `stop` ends it all.
+/// Runs a chain and a chat with it. `interrupts` receives a message for each Ctrl-C, and `stop` ends the chain.
+///
+/// # Errors
+/// The chain failed, or standard output cannot be written.
 pub async fn run(
     mut config: Config,
     options: Options,
@@ -95,27 +100,27 @@ pub async fn run(
         view,
         chain: names,
         yes: options.yes,
-        asked: options.protocol.max(1),
+        requested_version: options.protocol.max(1),
         version: 1,
         session: String::new(),
         phase: Phase::Greeting(0),
-        reported: Reported::default(),
-        questions: VecDeque::new(),
+        turn_state: TurnState::default(),
+        permission_requests: VecDeque::new(),
         had_error: false,
         last_turn_failed: false,
         interrupted: false,
         end: None,
     };
-    let (ending, left) = tokio::join!(chain, chat.run(&mut interrupts));
-    match (ending, left) {
+    let (ending, chat_end) = tokio::join!(chain, chat.run(&mut interrupts));
+    match (ending, chat_end) {
         (_, Ok(ChatEnd::ChainEnded)) => Ok(ChatEnd::ChainEnded),
-        // It is the reason for whatever else went wrong.
+        // The failure of the chain is the cause of all other errors.
         (Ending::Failed(line), _) => Err(line),
-        (Ending::Clean, left) => left,
+        (Ending::Clean, chat_end) => chat_end,
     }
 }
 
-/// The view, as the chat and the tap have it.
+/// The view, shared by the chat and the tap.
 #[derive(Clone)]
 struct SharedView(Arc<Mutex<View>>);
 
@@ -125,32 +130,33 @@ impl SharedView {
     }
 }
 
-/// What the chat waits for.
+/// What the chat is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The answer to `initialize`, by its id.
+    /// The answer to `initialize`, with the id of the request.
     Greeting(u64),
-    /// The answer to `session/new`.
+    /// The answer to `session/new`, with the id of the request.
     Opening(u64),
-    /// The user.
+    /// A prompt of the user.
     Idle,
-    /// The end of the agent's turn; the user may have cancelled it.
+    /// The end of the agent's turn, which the user may have cancelled.
     Turn { id: u64, cancelled: bool },
 }
 
-/// What the agent has reported since the prompt was sent, in version 2 of ACP. There the answer to a prompt
-/// says that it was accepted, and the turn ends when the agent reports that it is idle.
+/// The state of a turn in ACP version 2. There the answer to a prompt only means that it was accepted. The turn ends when
+/// the agent reports that it is idle.
 #[derive(Debug, Default)]
-struct Reported {
+struct TurnState {
+    /// Whether the prompt was accepted.
     accepted: bool,
-    /// It is at work, or was.
+    /// Whether the agent has reported that it is working.
     worked: bool,
-    /// The report that it is idle, if that came before the answer.
+    /// The report that the agent is idle, if it arrived before the answer.
     idle: Option<Value>,
 }
 
-/// A request for permission that waits for the user.
-struct Question {
+/// A request for permission that the user has not answered.
+struct PermissionRequest {
     id: Value,
     title: String,
     options: Vec<Choice>,
@@ -163,26 +169,30 @@ struct Choice {
     kind: String,
 }
 
+/// The state of a chat.
 struct Chat {
     client: Client,
     input: Input,
     view: SharedView,
     chain: Vec<String>,
     yes: bool,
-    /// The version of ACP that is asked for, and the one that the agent has agreed to.
-    asked: u8,
+    /// The ACP version in the request `initialize`.
+    requested_version: u8,
+    /// The ACP version in the answer.
     version: u64,
     session: String,
     phase: Phase,
-    reported: Reported,
-    questions: VecDeque<Question>,
-    /// An answer was an error; and so was the last one.
+    turn_state: TurnState,
+    permission_requests: VecDeque<PermissionRequest>,
+    /// Whether any answer was an error.
     had_error: bool,
+    /// Whether the last answer was an error.
     last_turn_failed: bool,
     interrupted: bool,
     end: Option<Result<ChatEnd, String>>,
 }
 
+/// An event that the chat handles.
 enum ChatEvent {
     Message(Option<Incoming>),
     Input(UserInput),
@@ -191,20 +201,22 @@ enum ChatEvent {
 
 impl Chat {
     async fn run(mut self, interrupts: &mut UnboundedReceiver<()>) -> Result<ChatEnd, String> {
-        self.phase = Phase::Greeting(self.client.ask("initialize", &greeting(self.asked)).await);
+        self.phase = Phase::Greeting(
+            self.client.request("initialize", &greeting(self.requested_version)).await,
+        );
         let end = loop {
-            self.want_input();
+            self.request_input();
             let event = tokio::select! {
                 biased;
                 Some(()) = interrupts.recv() => ChatEvent::Interrupt,
-                // What belongs to one answer is shown before the next prompt is said.
+                // Messages first: an answer is shown completely before the next prompt is sent.
                 incoming = self.client.next() => ChatEvent::Message(incoming),
                 typed = self.input.next() => ChatEvent::Input(typed),
             };
             match event {
                 ChatEvent::Message(Some(incoming)) => self.on_message(incoming).await,
                 ChatEvent::Message(None) if self.last_turn_failed => break Ok(ChatEnd::ChainEnded),
-                ChatEvent::Message(None) => break Err("the chain has ended".to_owned()),
+                ChatEvent::Message(None) => break Err("the chain ended unexpectedly".to_owned()),
                 ChatEvent::Input(typed) => self.on_input(typed).await,
                 ChatEvent::Interrupt => self.interrupt().await,
             }
@@ -213,7 +225,7 @@ impl Chat {
             }
             match self.view.lock().broken() {
                 None => {}
-                // The reader of the pipe has read what it wanted.
+                // The reader closed the pipe early, as `head` does.
                 Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                     break Ok(ChatEnd::Closed);
                 }
@@ -224,14 +236,14 @@ impl Chat {
         end
     }
 
-    /// Asks the user for whatever is wanted now.
-    fn want_input(&mut self) {
-        match (self.phase, self.questions.front()) {
-            (Phase::Turn { cancelled: false, .. }, Some(question)) => {
-                let prompt = format!("choose 1 to {}: ", question.options.len());
-                self.input.want(&prompt, false);
+    /// Requests a line from the user, if the chat needs one.
+    fn request_input(&mut self) {
+        match (self.phase, self.permission_requests.front()) {
+            (Phase::Turn { cancelled: false, .. }, Some(request)) => {
+                let prompt = format!("choose 1 to {}: ", request.options.len());
+                self.input.request_line(&prompt, false);
             }
-            (Phase::Idle, _) => self.input.want("> ", true),
+            (Phase::Idle, _) => self.input.request_line("> ", true),
             _ => {}
         }
     }
@@ -250,7 +262,7 @@ impl Chat {
             }
             Incoming::Request { id, method, params } => match method.as_str() {
                 "session/request_permission" => self.ask_permission(id, &params).await,
-                _ => self.client.refuse(&id, &method).await,
+                _ => self.client.reject(&id, &method).await,
             },
             Incoming::Answer { id, outcome } => self.answered(id, outcome).await,
         }
@@ -263,7 +275,7 @@ impl Chat {
                     self.version = greeting["protocolVersion"].as_u64().unwrap_or(1);
                     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
                     let session = json!({ "cwd": cwd, "mcpServers": [] });
-                    self.phase = Phase::Opening(self.client.ask("session/new", &session).await);
+                    self.phase = Phase::Opening(self.client.request("session/new", &session).await);
                 }
                 Err(why) => self.end = Some(Err(why)),
             },
@@ -279,8 +291,8 @@ impl Chat {
             },
             Phase::Turn { id: asked, .. } if asked == id => match outcome {
                 Ok(answer) if self.version >= 2 && answer["stopReason"].is_null() => {
-                    self.reported.accepted = true;
-                    if let Some(idle) = self.reported.idle.take() {
+                    self.turn_state.accepted = true;
+                    if let Some(idle) = self.turn_state.idle.take() {
                         self.end_turn(ended(&idle));
                     }
                 }
@@ -292,24 +304,24 @@ impl Chat {
         }
     }
 
-    /// The agent reports whether it is at work, in version 2 of ACP.
+    /// Handles a report of the agent whether it is working, in ACP version 2.
     fn state_reported(&mut self, update: &Value) {
         if self.version < 2 || !matches!(self.phase, Phase::Turn { .. }) {
             return;
         }
-        match (update["state"] == "idle", self.reported.accepted) {
-            (false, _) => (self.reported.worked, self.reported.idle) = (true, None),
+        match (update["state"] == "idle", self.turn_state.accepted) {
+            (false, _) => (self.turn_state.worked, self.turn_state.idle) = (true, None),
             (true, true) => self.end_turn(ended(update)),
-            // Without work in between it is about an earlier turn.
-            (true, false) if self.reported.worked => self.reported.idle = Some(update.clone()),
+            // Without a report of work before it, this report is about an earlier turn.
+            (true, false) if self.turn_state.worked => self.turn_state.idle = Some(update.clone()),
             (true, false) => {}
         }
     }
 
-    /// The turn is over: with a reason, or an error.
+    /// Ends the turn, with the stop reason or an error.
     fn end_turn(&mut self, end: Result<Option<String>, String>) {
-        // A question whose turn is over is no question any more.
-        self.questions.clear();
+        // The agent does not wait for permissions any more.
+        self.permission_requests.clear();
         self.phase = Phase::Idle;
         self.last_turn_failed = end.is_err();
         match end {
@@ -328,34 +340,34 @@ impl Chat {
         };
         let through = if proxies.is_empty() { proxies } else { format!(" through {proxies}") };
         self.view.lock().note(&format!(
-            "You are talking to {agent}{through}. Ctrl-C interrupts an answer, Ctrl-D leaves."
+            "You are talking to {agent}{through}. Ctrl-C interrupts an answer, Ctrl-D exits."
         ));
     }
 
     async fn on_input(&mut self, typed: UserInput) {
         self.view.lock().above_prompt(None);
-        let question = match self.phase {
-            Phase::Turn { .. } => self.questions.front(),
+        let request = match self.phase {
+            Phase::Turn { .. } => self.permission_requests.front(),
             _ => None,
         };
-        match (typed, question) {
-            (UserInput::Line(line), Some(question)) => match question.read(&line) {
+        match (typed, request) {
+            (UserInput::Line(line), Some(request)) => match request.read(&line) {
                 Some(option) => self.decide(Some(option)).await,
                 None => self.view.lock().note("Type the number of your choice."),
             },
-            // Who interrupts, or leaves, a question leaves the turn.
+            // Interrupting a request for permission interrupts the turn.
             (UserInput::Interrupt | UserInput::End, Some(_)) => self.interrupt().await,
             (UserInput::Line(line), None) if line.trim().is_empty() => {}
             (UserInput::Line(_), None) if self.phase != Phase::Idle => {
-                self.view.lock().note("There is no question any more.");
+                self.view.lock().note("The agent no longer waits for this answer.");
             }
             (UserInput::Line(line), None) => self.prompt(&line).await,
             (UserInput::Interrupt, None) => {}
-            (UserInput::End, None) => self.end = Some(Ok(self.left())),
+            (UserInput::End, None) => self.end = Some(Ok(self.end_status())),
         }
     }
 
-    fn left(&self) -> ChatEnd {
+    fn end_status(&self) -> ChatEnd {
         match self.input.is_keyboard() {
             true => ChatEnd::Closed,
             false if self.interrupted => ChatEnd::Interrupted,
@@ -372,23 +384,23 @@ impl Chat {
             "sessionId": self.session,
             "prompt": [{ "type": "text", "text": text }],
         });
-        self.reported = Reported::default();
-        let id = self.client.ask("session/prompt", &params).await;
+        self.turn_state = TurnState::default();
+        let id = self.client.request("session/prompt", &params).await;
         self.phase = Phase::Turn { id, cancelled: false };
     }
 
-    /// The first time asks the agent to stop, the second time does not wait for it.
+    /// Handles an interrupt: the first one cancels the turn, the second one ends the chat.
     async fn interrupt(&mut self) {
         match self.phase {
             Phase::Turn { id, cancelled: false } => {
                 self.phase = Phase::Turn { id, cancelled: true };
                 let params = json!({ "sessionId": self.session });
                 self.client.notify("session/cancel", &params).await;
-                while !self.questions.is_empty() {
+                while !self.permission_requests.is_empty() {
                     self.decide(None).await;
                 }
-                // What else there was to say is not said.
-                self.input.forget();
+                // The remaining prompts are not sent.
+                self.input.discard_rest();
                 self.interrupted = true;
             }
             _ => self.end = Some(Ok(ChatEnd::Interrupted)),
@@ -411,16 +423,16 @@ impl Chat {
             Some(title) => terminal::one_line(title),
             None => self.view.lock().title(call),
         };
-        let question = Question { id, title, options: options.collect() };
+        let request = PermissionRequest { id, title, options: options.collect() };
         let cancelled = !matches!(self.phase, Phase::Turn { cancelled: false, .. });
         let kind = if self.yes { "allow" } else { "reject" };
-        let automatic = question.options.iter().find(|it| it.kind.starts_with(kind)).cloned();
-        let ask = self.input.is_keyboard() && !self.yes && !question.options.is_empty();
+        let automatic = request.options.iter().find(|it| it.kind.starts_with(kind)).cloned();
+        let ask = self.input.is_keyboard() && !self.yes && !request.options.is_empty();
         if ask && !cancelled {
-            let names: Vec<&str> = question.options.iter().map(|it| it.name.as_str()).collect();
-            self.view.lock().question(&question.title, &names);
+            let names: Vec<&str> = request.options.iter().map(|it| it.name.as_str()).collect();
+            self.view.lock().permission_request(&request.title, &names);
         }
-        self.questions.push_back(question);
+        self.permission_requests.push_back(request);
         if cancelled {
             self.decide(None).await;
         } else if !ask {
@@ -428,23 +440,23 @@ impl Chat {
         }
     }
 
-    /// Answers the question at hand; with nothing if the user leaves the turn.
+    /// Answers the oldest request for permission. `None` means that the turn was cancelled.
     async fn decide(&mut self, choice: Option<Choice>) {
-        let Some(question) = self.questions.pop_front() else { return };
+        let Some(request) = self.permission_requests.pop_front() else { return };
         let outcome = match &choice {
             Some(choice) => json!({ "outcome": "selected", "optionId": choice.id }),
             None => json!({ "outcome": "cancelled" }),
         };
-        // Who was asked knows what they said.
+        // A choice that the user has typed is not repeated.
         if self.yes || !self.input.is_keyboard() || choice.is_none() {
-            let told = choice.as_ref().map_or("not answered", |choice| &choice.name);
-            self.view.lock().decided(&question.title, told);
+            let decision = choice.as_ref().map_or("not answered", |choice| &choice.name);
+            self.view.lock().decided(&request.title, decision);
         }
-        self.client.answer(&question.id, &json!({ "outcome": outcome })).await;
+        self.client.answer(&request.id, &json!({ "outcome": outcome })).await;
     }
 }
 
-/// What an editor says first.
+/// The params of `initialize`.
 fn greeting(version: u8) -> Value {
     let info = json!({
         "name": "conductor-try",
@@ -464,7 +476,7 @@ fn greeting(version: u8) -> Value {
     }
 }
 
-/// How a turn ended, by the report that the agent is idle.
+/// The stop reason or error in a report that the agent is idle.
 fn ended(idle: &Value) -> Result<Option<String>, String> {
     match idle["stopReason"].as_str() {
         Some("error") => Err(client::one_line(&idle["error"])),
@@ -472,8 +484,8 @@ fn ended(idle: &Value) -> Result<Option<String>, String> {
     }
 }
 
-impl Question {
-    /// The choice that the user means: by its number, or by how it begins.
+impl PermissionRequest {
+    /// Parses the choice of the user: a number, or the start of a name.
     fn read(&self, line: &str) -> Option<Choice> {
         let line = line.trim().to_lowercase();
         if let Ok(number) = line.parse::<usize>() {
@@ -493,11 +505,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_choice_is_a_number_or_a_beginning() {
+    fn a_choice_is_a_number_or_the_start_of_a_name() {
         let choice = |name: &str| Choice { id: name.into(), name: name.into(), kind: "".into() };
         let options = ["Allow once", "Allow always", "Reject"].map(choice).to_vec();
-        let question = Question { id: Value::Null, title: String::new(), options };
-        let read = |line: &str| question.read(line).map(|choice| choice.name);
+        let request = PermissionRequest { id: Value::Null, title: String::new(), options };
+        let read = |line: &str| request.read(line).map(|choice| choice.name);
         assert_eq!(read(" 2 ").as_deref(), Some("Allow always"));
         assert_eq!(read("r").as_deref(), Some("Reject"));
         assert!(["", "0", "4", "a", "x", "-1"].iter().all(|line| read(line).is_none()));

@@ -1,24 +1,25 @@
-//! Tables for people: rows of cells become lines whose columns are aligned.
+//! Formats tables with aligned columns.
 
-/// What stands between two columns.
+/// The space between two columns.
 const BETWEEN: &str = "  ";
 
-/// The widths of all columns of a table but the last one.
+/// The widths of all columns of a table except the last one.
 #[derive(Debug)]
 pub(crate) struct Columns(Vec<usize>);
 
 impl Columns {
+    /// The widths for these rows.
     pub fn of<const N: usize>(rows: &[[String; N]]) -> Columns {
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
         Columns((0..N.saturating_sub(1)).filter_map(width).collect())
     }
 
-    /// How many characters stand before the last column.
+    /// The number of characters before the last column.
     pub fn before_last(&self) -> usize {
         self.0.iter().map(|width| width + BETWEEN.len()).sum()
     }
 
-    /// A row of the table as a line, without a line break. The last cell is not padded.
+    /// Formats a row, without a line break. The last cell is not padded.
     pub fn line<const N: usize>(&self, row: &[String; N]) -> String {
         let padded = row.iter().zip(&self.0).map(|(cell, width)| {
             let missing = width.saturating_sub(cell.chars().count());

@@ -1,8 +1,8 @@
-//! Which kinds of message a command has crashed on, so that the next start need not find out.
+//! Remembers which kinds of message each command has crashed on (poison messages), so that the next start does not
+//! need to find out again.
 //!
-//! Kept in the user's cache directory, in the file `crashes`, by a hash of the command line. An entry is
-//! forgotten when the program, or a file among its arguments, has changed, and after 30 days. To remove
-//! everything, remove the file.
+//! The file `crashes` in the user's cache directory contains a hash of each command line. An entry expires after 30
+//! days, and when the program or a file among its arguments changes. Delete the file to remove all entries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,13 @@ use router::MessageKind;
 use crate::config::Spec;
 use crate::greeting_cache::{directory, fnv, key};
 
-/// No more than this is remembered.
+/// The maximum number of entries.
 const MAX_ENTRIES: usize = 500;
 
-/// After so many days a component is tried again.
+/// An entry expires after this many days.
 const MAX_AGE_DAYS: u64 = 30;
 
+/// The remembered poison messages.
 #[derive(Debug, Default)]
 pub struct CrashCache {
     path: Option<PathBuf>,
@@ -29,14 +30,14 @@ pub struct CrashCache {
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     command: u64,
-    /// Of the program as it was then.
+    /// A hash of the program and its files at the time of the crash.
     build: u64,
     day: u64,
     kind: MessageKind,
 }
 
 impl CrashCache {
-    /// What earlier runs have found out.
+    /// Loads the file.
     pub fn load() -> CrashCache {
         let path = directory().map(|directory| directory.join("crashes"));
         let mut crashes = CrashCache { path, entries: Vec::new() };
@@ -44,7 +45,7 @@ impl CrashCache {
         crashes
     }
 
-    /// What is in the file now: other conductors write it, too.
+    /// Reads the file again, because other conductors write it as well.
     fn read(&mut self) {
         let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok());
         let today = today();
@@ -53,7 +54,8 @@ impl CrashCache {
             entries.filter(|it| it.day + MAX_AGE_DAYS > today).take(MAX_ENTRIES).collect();
     }
 
-    /// Of a component that runs in this process nothing is remembered: it is as new as this program.
+    /// The kinds of message that a command has crashed on. In-process components have no entries, because they
+    /// change with the conductor.
     pub fn lookup(&self, spec: &Spec) -> Vec<MessageKind> {
         let command = key(spec);
         let ours: Vec<&Entry> = self.entries.iter().filter(|it| it.command == command).collect();
@@ -64,6 +66,7 @@ impl CrashCache {
         ours.into_iter().filter(|it| it.build == build).map(|it| it.kind.clone()).collect()
     }
 
+    /// Adds a kind of message that a command has crashed on.
     pub fn store(&mut self, spec: &Spec, kind: MessageKind) {
         if spec.in_process.is_some() {
             return;
@@ -76,7 +79,7 @@ impl CrashCache {
         }
         self.entries.push(Entry { command, build, day, kind });
         if let Err(error) = self.save() {
-            tracing::debug!(%error, "cannot remember what the components crash on");
+            tracing::debug!(%error, "cannot write the crash cache");
         }
     }
 
@@ -86,7 +89,7 @@ impl CrashCache {
             fs::create_dir_all(directory)?;
         }
         let lines: String = self.entries.iter().map(|it| it.line() + "\n").collect();
-        // Moved into place, so that another conductor never reads half of it.
+        // Renamed when complete, so that another conductor never reads a partial file.
         let temporary = path.with_extension(std::process::id().to_string());
         fs::write(&temporary, lines)?;
         fs::rename(temporary, path)
@@ -99,7 +102,7 @@ impl Entry {
             Side::Editor => "editor",
             Side::Agent => "agent",
         };
-        // JSON: a method may be any text.
+        // As JSON, because a method may contain any character.
         let method = serde_json::json!([self.kind.method, self.kind.update]);
         format!("{:016x} {:016x} {} {toward} {method}", self.command, self.build, self.day)
     }
@@ -123,7 +126,7 @@ fn today() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / 86_400)
 }
 
-/// Changes when the program, or a file that it is started with, is replaced.
+/// A hash that changes when the program or a file among its arguments changes.
 fn build(spec: &Spec) -> u64 {
     let program = Path::new(&spec.program);
     let on_path = std::env::var_os("PATH").filter(|_| program.components().count() == 1);
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_back_and_broken_ones_passed_over() {
+    fn valid_lines_are_parsed_and_invalid_ones_are_skipped() {
         for kind in [kind("session/update", Some("usage_update")), kind("odd \"name\" \n", None)] {
             let entry = Entry { command: 1, build: u64::MAX, day: 20_000, kind };
             assert!(!entry.line().contains('\n'));
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_was_replaced_is_tried_again() {
+    fn an_entry_expires_when_the_program_is_replaced() {
         let directory = temporary("replaced");
         let program = directory.join("proxy");
         fs::write(&program, "one").unwrap();
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_forgotten_after_a_month() {
+    fn an_entry_expires_after_thirty_days() {
         let path = temporary("month").join("crashes");
         let entry = |age: u64| {
             let day = today() - age;

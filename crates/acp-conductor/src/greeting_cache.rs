@@ -1,8 +1,7 @@
-//! Which greeting a command understood the last time, so that the next start need not find out.
+//! Remembers which greeting each command understood, so that the next start does not need to probe.
 //!
-//! Kept in the user's cache directory, by a hash of the command line: what people put on command
-//! lines is nobody's business. It is a hint, not a truth: a component that has learnt a newer
-//! greeting meanwhile says so, and a lost or broken file costs nothing but a probe.
+//! The file `greetings` in the user's cache directory contains a hash of each command line, because command lines
+//! may contain secrets. An entry is only the first guess: if the greeting fails, the conductor probes as usual.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +11,10 @@ use acp_wire::dialect::generation::Greeting;
 
 use crate::config::Spec;
 
-/// No more than this is remembered: a file that nobody cleans up must not grow for ever.
+/// The maximum number of entries, so that the file does not grow without limit.
 const MAX_ENTRIES: usize = 500;
 
+/// The remembered greetings, by the hash of the command line.
 #[derive(Debug, Default)]
 pub struct GreetingCache {
     path: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub struct GreetingCache {
 }
 
 impl GreetingCache {
-    /// What earlier runs have found out.
+    /// Loads the file.
     pub fn load() -> GreetingCache {
         let path = directory().map(|directory| directory.join("greetings"));
         let mut memory = GreetingCache { path, greetings: BTreeMap::new() };
@@ -30,18 +30,19 @@ impl GreetingCache {
         memory
     }
 
-    /// What is in the file now: other conductors write it, too.
+    /// Reads the file again, because other conductors write it as well.
     fn read(&mut self) {
         let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok());
         let entries = text.iter().flat_map(|text| text.lines()).filter_map(entry);
         self.greetings = entries.take(MAX_ENTRIES).collect();
     }
 
+    /// The greeting that a command understood.
     pub fn lookup(&self, spec: &Spec) -> Option<Greeting> {
         self.greetings.get(&key(spec)).copied()
     }
 
-    /// Remembers for the next run. The newest greeting is what a start begins with anyway.
+    /// Stores the greeting that a command understood. The newest greeting is the default and is not stored.
     pub fn store(&mut self, spec: &Spec, greeting: Greeting) {
         let known = self.lookup(spec);
         if known.unwrap_or(Greeting::Proxy) == greeting {
@@ -59,13 +60,13 @@ impl GreetingCache {
             }
         }
         if let Err(error) = self.save() {
-            tracing::debug!(%error, "cannot remember what the components speak");
+            tracing::debug!(%error, "cannot write the greeting cache");
         }
     }
 
-    /// Forgets what was wrong.
+    /// Removes the entry of a command.
     pub fn remove(&mut self, spec: &Spec) {
-        // The newest greeting is what a start begins with if nothing is remembered.
+        // Storing the default removes the entry.
         self.store(spec, Greeting::Proxy);
     }
 
@@ -79,20 +80,21 @@ impl GreetingCache {
             .iter()
             .map(|(key, greeting)| format!("{key:016x} {}\n", greeting.method()))
             .collect();
-        // Moved into place, so that another conductor never reads half of it.
+        // Renamed when complete, so that another conductor never reads a partial file.
         let temporary = path.with_extension(std::process::id().to_string());
         fs::write(&temporary, lines)?;
         fs::rename(temporary, path)
     }
 }
 
+/// Parses a line of the file.
 fn entry(line: &str) -> Option<(u64, Greeting)> {
     let (key, method) = line.split_once(' ')?;
     let greeting = Greeting::ALL.into_iter().find(|it| it.method() == method)?;
     Some((u64::from_str_radix(key, 16).ok()?, greeting))
 }
 
-/// Where what is remembered is kept.
+/// The conductor's cache directory.
 pub(crate) fn directory() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     set("XDG_CACHE_HOME")
@@ -101,11 +103,12 @@ pub(crate) fn directory() -> Option<PathBuf> {
         .map(|cache| cache.join("conductor"))
 }
 
+/// The hash of a command line.
 pub(crate) fn key(spec: &Spec) -> u64 {
     fnv(spec.command_line().as_bytes())
 }
 
-/// FNV-1a: the same in every build, unlike the standard library's hasher.
+/// The FNV-1a hash. Unlike the hasher of the standard library, it is the same in every build.
 pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -117,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_back_and_broken_ones_passed_over() {
+    fn valid_lines_are_parsed_and_invalid_ones_are_skipped() {
         assert_eq!(entry("00000000000000ff _proxy/initialize"), Some((255, Greeting::Underscore)));
         assert_eq!(entry("ff initialize"), Some((255, Greeting::Capability)));
         for broken in ["", "ff", "xx initialize", "ff session/new"] {

@@ -1,8 +1,7 @@
-//! What people read: our own log, and what the components say on stderr.
+//! Writes the log and the stderr lines of components.
 //!
-//! Both are written by threads in the background, from a bounded queue, because a stderr that
-//! nobody reads must not stop the chain, nor keep it from ending. What does not fit is dropped and
-//! counted.
+//! Background threads write both from a bounded queue, because a reader that is blocked must not stop the chain or
+//! delay its end. Lines that do not fit into the queue are dropped and counted.
 
 #[cfg(feature = "cli")]
 mod setup;
@@ -17,38 +16,39 @@ pub use setup::{Logs, start, start_file_only};
 
 use crate::terminal;
 
-/// How many lines may wait to be written, and how many bytes they may have.
+/// The capacity of a queue, in lines and in bytes.
 const MAX_LINES: usize = 4096;
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long the end waits for somebody to read the last lines.
+/// How long to wait at the end for the last lines to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-static STDERR: OnceLock<Sink> = OnceLock::new();
+static STDERR: OnceLock<BackgroundWriter> = OnceLock::new();
 
-/// Where the lines go that components write on their stderr.
-static COMPONENT_STDERR: OnceLock<Sink> = OnceLock::new();
+/// Writes the stderr lines of components.
+static COMPONENT_STDERR: OnceLock<BackgroundWriter> = OnceLock::new();
 
-/// Writes the lines that components write on their stderr to `out`, each behind the name of its component. Without
-/// this call, they are dropped in a program that embeds the library. Only the first call has an effect.
+/// Writes the stderr lines of components to `out`, each prefixed with the name of its component. A program that embeds
+/// the library must call this, or the lines are dropped. Only the first call has an effect.
 pub fn write_component_stderr_to(out: impl Write + Send + 'static) {
-    COMPONENT_STDERR.get_or_init(|| Sink::new(out));
+    COMPONENT_STDERR.get_or_init(|| BackgroundWriter::new(out));
 }
 
-/// Passes on a line that a component wrote on its stderr: with its colours, but without anything else
-/// that a terminal would obey.
+/// Writes a stderr line of a component. Keeps colors, but removes all other escape sequences.
 pub fn component_line(name: &str, line: &str) {
-    if let Some(sink) = COMPONENT_STDERR.get() {
+    if let Some(writer) = COMPONENT_STDERR.get() {
         let name = terminal::one_line(name);
-        // Each line says whose it is, so that nobody can write one in the name of another.
-        let lines: String =
-            line.split('\n').map(|it| format!("[{name}] {}\n", terminal::coloured(it))).collect();
-        sink.push(lines.into_bytes(), false);
+        // Every line has the prefix, so that a component cannot imitate another one.
+        let lines: String = line
+            .split('\n')
+            .map(|it| format!("[{name}] {}\n", terminal::with_colors(it)))
+            .collect();
+        writer.push(lines.into_bytes(), false);
     }
 }
 
-/// Says something on stderr that must not be dropped, after all that was said before. The text may quote
-/// a component, so control characters are removed from it.
+/// Prints an error message on stderr after all queued lines. The message is never dropped. Control characters are
+/// removed, because it may quote a component.
 pub fn print_error(text: &str) {
     let text = &*terminal::plain(text);
     match STDERR.get() {
@@ -62,32 +62,33 @@ pub fn print_error(text: &str) {
     }
 }
 
-/// Where lines go that a thread writes out.
+/// A bounded queue of lines, and the thread that writes them.
 #[derive(Debug, Clone)]
-struct Sink(Arc<(Mutex<LogQueue>, Condvar)>);
+struct BackgroundWriter(Arc<(Mutex<LogQueue>, Condvar)>);
 
+/// The queue of a [`BackgroundWriter`].
 #[derive(Debug, Default)]
 struct LogQueue {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     dropped: usize,
-    /// The thread is about to write what it took.
+    /// Whether the thread is writing lines that it has taken from the queue.
     writing: bool,
 }
 
-impl Sink {
-    fn new(out: impl Write + Send + 'static) -> Sink {
-        let sink = Sink(Arc::default());
-        let writer = sink.clone();
-        std::thread::spawn(move || writer.write_loop(out));
-        sink
+impl BackgroundWriter {
+    fn new(out: impl Write + Send + 'static) -> BackgroundWriter {
+        let writer = BackgroundWriter(Arc::default());
+        let thread_writer = writer.clone();
+        std::thread::spawn(move || thread_writer.write_loop(out));
+        writer
     }
 
-    /// Adds a line if there is room for it, or if it must not be dropped.
-    fn push(&self, line: Vec<u8>, must: bool) {
+    /// Adds a line. If the queue is full, drops the line unless `keep` is set.
+    fn push(&self, line: Vec<u8>, keep: bool) {
         let mut queue = self.lock();
         let fits = queue.lines.len() < MAX_LINES && queue.bytes + line.len() <= MAX_BYTES;
-        if must || fits {
+        if keep || fits {
             queue.bytes += line.len();
             queue.lines.push_back(line);
             self.0.1.notify_all();
@@ -96,13 +97,13 @@ impl Sink {
         }
     }
 
-    /// Waits until all is written, or nobody has read it for too long.
+    /// Waits until the queue is written, or until the timeout.
     fn flush_queue(&self) {
         let busy = |queue: &mut LogQueue| queue.writing || !queue.lines.is_empty();
         drop(self.0.1.wait_timeout_while(self.lock(), FLUSH_TIMEOUT, busy));
     }
 
-    /// The life of the thread. That nobody reads any more is nothing that could be told anybody.
+    /// The loop of the thread. Write errors are ignored, because there is no place to report them.
     fn write_loop(&self, mut out: impl Write) {
         let mut queue = self.lock();
         loop {
@@ -113,7 +114,7 @@ impl Sink {
             let dropped = std::mem::take(&mut queue.dropped);
             if dropped > 0 {
                 let note =
-                    format!("conductor: {dropped} lines were dropped here, nobody read them\n");
+                    format!("conductor: dropped {dropped} lines because stderr was not read\n");
                 text.extend_from_slice(note.as_bytes());
             }
             queue.writing = true;
@@ -134,10 +135,10 @@ impl Sink {
 mod tests {
     use super::*;
 
-    /// Nobody reads this.
-    struct Stuck(std::sync::mpsc::Receiver<()>);
+    /// A writer that blocks until the test ends.
+    struct BlockedWriter(std::sync::mpsc::Receiver<()>);
 
-    impl Write for Stuck {
+    impl Write for BlockedWriter {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             let _ = self.0.recv();
             Err(io::ErrorKind::BrokenPipe.into())
@@ -150,19 +151,19 @@ mod tests {
 
     /// Issue 11, item 26.
     #[test]
-    fn what_nobody_reads_is_bounded_by_bytes_too() {
+    fn unread_lines_are_also_limited_by_size() {
         let (_open, closed) = std::sync::mpsc::channel();
-        let sink = Sink::new(Stuck(closed));
-        sink.push(b"taken".to_vec(), true);
-        // Once the thread writes, it takes no more lines and no more counts.
-        while !sink.lock().writing {
+        let writer = BackgroundWriter::new(BlockedWriter(closed));
+        writer.push(b"taken".to_vec(), true);
+        // The thread is now blocked and takes no more lines from the queue.
+        while !writer.lock().writing {
             std::thread::yield_now();
         }
         for _ in 0..MAX_LINES {
-            sink.push(vec![b'x'; 64 * 1024], false);
+            writer.push(vec![b'x'; 64 * 1024], false);
         }
-        sink.push(b"important".to_vec(), true);
-        let queue = sink.lock();
+        writer.push(b"important".to_vec(), true);
+        let queue = writer.lock();
         let bytes: usize = queue.lines.iter().map(Vec::len).sum();
         assert_eq!(bytes, queue.bytes);
         assert!(bytes <= MAX_BYTES + 9, "{bytes}");

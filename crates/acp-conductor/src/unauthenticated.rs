@@ -1,8 +1,8 @@
-//! Connections that have yet to show that they may call.
+//! Limits connections that have not authenticated yet.
 //!
-//! A listener on loopback can be reached by every user of the machine. So these connections are
-//! limited in number and in time, and when there are too many the oldest gives way. Connections of
-//! the user who runs the conductor have slots of their own: other users cannot take them.
+//! Every user of the machine can connect to a listener on loopback. So connections that have not authenticated
+//! are limited in number and time. If there are too many, the oldest is closed. Connections of the user who runs
+//! the conductor have separate slots, which other users cannot exhaust.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -12,44 +12,43 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// How long a connection may take to show that it may call.
+/// The time that a connection has to authenticate.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many connections may be about to show it, for each sort. An agent may well start all its MCP
-/// clients in one moment.
+/// The number of slots for the same user, and for other users. An agent may start many MCP clients at once.
 const MAX_CONNECTIONS: usize = 64;
 
-/// From this many on it is worth finding out whose a connection is.
+/// From this number of connections on, the user of a new connection is determined.
 const CROWDED: usize = 16;
 
-/// The connections of one listener.
+/// The unauthenticated connections of one listener.
 #[derive(Debug, Clone, Default)]
 pub struct Unauthenticated {
     same_user: Slots,
     others: Slots,
 }
 
-/// Connections of one sort, oldest first.
+/// The slots of a group of connections, oldest first.
 #[derive(Debug, Clone, Default)]
 struct Slots(Arc<Mutex<VecDeque<Arc<Notify>>>>);
 
-/// The slot of one connection, until it is dropped.
+/// The slot of one connection. Dropping it releases the slot.
 #[derive(Debug)]
 pub struct Slot {
     slots: Slots,
-    /// Told when the slot is needed for another connection.
+    /// Notified when the slot is needed for another connection.
     evicted: Arc<Notify>,
 }
 
 impl Unauthenticated {
-    /// A slot for a connection to a TCP listener.
+    /// Reserves a slot for a TCP connection.
     pub async fn add(&self, stream: &TcpStream) -> Slot {
         let crowded = self.others.lock().len() >= CROWDED;
         let same_user = crowded && is_same_user(stream).await;
         if same_user { self.add_same_user() } else { self.others.add() }
     }
 
-    /// A slot for a connection of the user who runs the conductor.
+    /// Reserves a slot for a connection of the user who runs the conductor.
     pub fn add_same_user(&self) -> Slot {
         self.same_user.add()
     }
@@ -75,17 +74,18 @@ impl Slots {
 }
 
 impl Slot {
-    /// What a connection shows, if it does so in time and before its slot is needed.
+    /// Waits for the authentication of the connection. Returns `None` after the timeout, or if the slot is needed
+    /// for another connection.
     pub async fn authenticate<T>(self, proof: impl Future<Output = Option<T>>) -> Option<T> {
         tokio::select! {
-            // What was proof counts, even if the slot is needed at the same moment.
+            // A completed authentication counts, even if the slot is needed at the same moment.
             biased;
             proof = tokio::time::timeout(TIMEOUT, proof) => proof.ok().flatten(),
             () = self.evicted.notified() => None,
         }
     }
 
-    /// Tells when the slot is needed for another connection.
+    /// Notified when the slot is needed for another connection.
     pub fn evicted(&self) -> Arc<Notify> {
         self.evicted.clone()
     }
@@ -97,8 +97,7 @@ impl Drop for Slot {
     }
 }
 
-/// Whether the other end of a loopback connection is a process of our own user. Where that cannot be
-/// known, it is not.
+/// Whether the peer of a loopback connection is a process of the same user. False if that cannot be determined.
 #[cfg(target_os = "linux")]
 async fn is_same_user(stream: &TcpStream) -> bool {
     let (Ok(near), Ok(far)) = (stream.local_addr(), stream.peer_addr()) else { return false };
@@ -115,7 +114,7 @@ async fn is_same_user(_: &TcpStream) -> bool {
     false
 }
 
-/// The user of a loopback connection's end, from the system's table of connections.
+/// The user id of a loopback connection, from the table `/proc/net/tcp`.
 #[cfg(target_os = "linux")]
 fn owner(table: &str, from: u16, to: u16) -> Option<u32> {
     let loopback = u32::from_ne_bytes([127, 0, 0, 1]);
@@ -130,7 +129,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_owner_is_found_in_the_systems_table() {
+    fn the_user_of_a_connection_is_found_in_the_table() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1\n   1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000   501        0 2 1\n   2: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 3 1\n";
         if cfg!(target_endian = "little") {
             assert_eq!(owner(table, 0xC001, 0x1F90), Some(501));
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_gives_way_and_the_others_stay() {
+    async fn only_the_oldest_connection_is_evicted() {
         let slots = Slots::default();
         let mut older: Vec<Slot> = (0..MAX_CONNECTIONS).map(|_| slots.add()).collect();
         let newest = slots.add();
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_shown_counts_though_the_place_is_needed() {
+    async fn a_completed_authentication_counts_even_if_the_slot_is_needed() {
         for _ in 0..64 {
             let slots = Slots::default();
             let oldest = slots.add();

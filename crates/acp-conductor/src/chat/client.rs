@@ -1,4 +1,4 @@
-//! JSON-RPC with the chain, as an editor speaks it.
+//! The JSON-RPC connection to the chain, from the side of the editor.
 
 use acp_wire::{Call, Message, Outcome};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use tokio::io::{
 
 use super::payload;
 
-/// What came from the chain.
+/// A message from the chain.
 #[derive(Debug)]
 pub enum Incoming {
     Notification {
@@ -20,13 +20,14 @@ pub enum Incoming {
         method: String,
         params: Value,
     },
-    /// The answer to what we asked under this id; an error as one line.
+    /// The answer to the request with this id. An error is formatted as one line.
     Answer {
         id: u64,
         outcome: Result<Value, String>,
     },
 }
 
+/// The connection to the chain.
 pub struct Client {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -34,16 +35,17 @@ pub struct Client {
 }
 
 impl Client {
+    /// A connection over this pipe.
     pub fn new(pipe: DuplexStream) -> Client {
         let (reader, writer) = tokio::io::split(pipe);
         Client { lines: BufReader::new(reader).lines(), writer, last_id: 0 }
     }
 
-    /// The next message; nothing when the chain has ended. May be dropped while it waits.
+    /// The next message; `None` when the chain has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Incoming> {
         loop {
             let line = self.lines.next_line().await.ok()??;
-            // The conductor lets only whole messages through.
+            // The conductor delivers only valid messages.
             let Ok(message) = Message::parse(&line.into()) else { continue };
             let params = |call: &Call| call.params.as_ref().map(payload::read).unwrap_or_default();
             return Some(match message {
@@ -69,36 +71,38 @@ impl Client {
         }
     }
 
-    /// Asks, and gives the id under which the answer will come.
-    pub async fn ask(&mut self, method: &str, params: &Value) -> u64 {
+    /// Sends a request and returns its id.
+    pub async fn request(&mut self, method: &str, params: &Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
         id
     }
 
+    /// Sends a notification.
     pub async fn notify(&mut self, method: &str, params: &Value) {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
 
+    /// Answers a request.
     pub async fn answer(&mut self, id: &Value, result: &Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result })).await;
     }
 
-    /// We have told that we offer nothing; who asks all the same is told so again.
-    pub async fn refuse(&mut self, id: &Value, method: &str) {
+    /// Rejects a request: the chat declares no client capabilities.
+    pub async fn reject(&mut self, id: &Value, method: &str) {
         let error = json!({ "code": -32601, "message": format!("method not found: {method}") });
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error })).await;
     }
 
     async fn send(&mut self, message: &Value) {
         let line = format!("{message}\n");
-        // A chain that does not listen any more has ended: `next` tells.
+        // An error means that the chain has ended, which `next` reports.
         let _ = self.writer.write_all(line.as_bytes()).await;
     }
 }
 
-/// What an error says, in one line.
+/// Formats an error as one line.
 pub fn one_line(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or("no reason given");
     let line = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! What the user types, or what stands in for it.
+//! The input of the chat: prompts of the command line, lines of standard input, or the keyboard.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -14,82 +14,87 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::SharedView;
 
-/// How long the editor may take to begin.
+/// How long the line editor may take to change the terminal modes.
 #[cfg(unix)]
 const EDITOR_START_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Input of the user.
 #[derive(Debug)]
 pub enum UserInput {
+    /// A line.
     Line(String),
     /// Ctrl-C at the prompt.
     Interrupt,
-    /// There will be nothing more.
+    /// The end of the input.
     End,
 }
 
+/// The source of input.
 pub struct Input {
     source: Source,
-    /// A line is wanted and has not come yet.
-    wanted: bool,
+    /// Whether a line was requested and has not been read yet.
+    requested: bool,
     view: SharedView,
 }
 
 enum Source {
-    /// What was said on the command line.
-    Given(VecDeque<String>),
-    /// Standard input, which is no terminal.
+    /// The prompts of the command line.
+    Prompts(VecDeque<String>),
+    /// Standard input that is not a terminal.
     Lines(Lines<BufReader<Stdin>>),
+    /// The keyboard of a terminal.
     Keyboard(Keyboard),
 }
 
 impl Input {
+    /// Uses the prompts if there are any, or else standard input.
     pub fn new(prompts: Vec<String>, view: &SharedView) -> Input {
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let source = match (prompts.is_empty(), terminal) {
-            (false, _) => Source::Given(prompts.into()),
+            (false, _) => Source::Prompts(prompts.into()),
             (true, true) => Keyboard::start().map_or_else(|_| Source::lines(), Source::Keyboard),
             (true, false) => Source::lines(),
         };
-        Input { source, wanted: false, view: view.clone() }
+        Input { source, requested: false, view: view.clone() }
     }
 
-    /// Is there somebody who can be asked?
+    /// Whether the chat is interactive.
     pub fn is_keyboard(&self) -> bool {
         matches!(self.source, Source::Keyboard(_))
     }
 
-    /// Wants a line, and says so. Nothing happens if one is wanted already.
-    pub fn want(&mut self, prompt: &str, remember: bool) {
-        if std::mem::replace(&mut self.wanted, true) {
+    /// Requests a line and shows the prompt. Does nothing if a line was already requested.
+    pub fn request_line(&mut self, prompt: &str, remember: bool) {
+        if std::mem::replace(&mut self.requested, true) {
             return;
         }
         if let Source::Keyboard(keyboard) = &self.source {
             let mut view = self.view.lock();
             view.finish_text();
             view.above_prompt(Some(keyboard.above.clone()));
-            // If its thread has ended, `next` tells.
+            // An error means that the thread has ended, which `next` reports.
             let _ = keyboard.prompts.send((prompt.to_owned(), remember));
         }
     }
 
-    /// The line that is wanted. May be dropped while it waits.
+    /// The requested line. Cancel safe.
     pub async fn next(&mut self) -> UserInput {
-        if !self.wanted {
+        if !self.requested {
             return pending().await;
         }
         let typed = match &mut self.source {
-            Source::Given(prompts) => prompts.pop_front().map(UserInput::Line),
+            Source::Prompts(prompts) => prompts.pop_front().map(UserInput::Line),
             Source::Lines(lines) => lines.next_line().await.ok().flatten().map(UserInput::Line),
             Source::Keyboard(keyboard) => keyboard.typed.recv().await,
         };
-        self.wanted = false;
+        self.requested = false;
         typed.unwrap_or(UserInput::End)
     }
 
-    /// What is left to say is not said any more.
-    pub fn forget(&mut self) {
+    /// Discards the remaining input, unless the chat is interactive.
+    pub fn discard_rest(&mut self) {
         if !self.is_keyboard() {
-            self.source = Source::Given(VecDeque::new());
+            self.source = Source::Prompts(VecDeque::new());
         }
     }
 }
@@ -100,12 +105,12 @@ impl Source {
     }
 }
 
-/// The line editor, in a thread of its own because it waits.
+/// The line editor. It blocks, so it runs in a separate thread.
 struct Keyboard {
-    /// What to ask, and whether the answer is worth remembering.
+    /// The prompt for each line, and whether the line is added to the history.
     prompts: mpsc::Sender<(String, bool)>,
     typed: UnboundedReceiver<UserInput>,
-    /// What is to be written above the line that is being edited.
+    /// Text to write above the line that is being edited.
     above: mpsc::Sender<String>,
     modes: TerminalModes,
 }
@@ -115,24 +120,24 @@ impl Keyboard {
         let modes = TerminalModes::save();
         let config = Config::builder().history_ignore_dups(true)?.build();
         let mut editor = Editor::<(), MemHistory>::with_history(config, MemHistory::new())?;
-        // A simple terminal has nothing above the line.
+        // Not supported by simple terminals.
         let mut printer = editor.create_external_printer().ok();
         let (above, lines) = mpsc::channel::<String>();
-        // Apart from everything else: it waits for the editor, which may not be there just now.
+        // In a separate thread, because printing may wait for the line editor.
         std::thread::spawn(move || {
             lines.into_iter().try_for_each(|line| match &mut printer {
                 Some(printer) => printer.print(line).ok(),
                 None => io::Write::write_all(&mut io::stdout(), line.as_bytes()).ok(),
             })
         });
-        let (prompts, wanted) = mpsc::channel::<(String, bool)>();
+        let (prompts, requested) = mpsc::channel::<(String, bool)>();
         let (sender, typed) = tokio::sync::mpsc::unbounded_channel();
         std::thread::spawn(move || {
-            for (prompt, remember) in wanted {
+            for (prompt, remember) in requested {
                 let line = match editor.readline(&prompt) {
                     Ok(line) => {
                         if remember && !line.trim().is_empty() {
-                            // Without a memory it is an editor all the same.
+                            // The history is optional.
                             let _ = editor.add_history_entry(&line);
                         }
                         UserInput::Line(line)
@@ -149,18 +154,18 @@ impl Keyboard {
     }
 }
 
-/// The chat may end while the editor waits for a line, and nothing ends the editor.
+/// Restores the terminal if the chat ends while the line editor waits for a line. The line editor cannot be stopped.
 impl Drop for Input {
     fn drop(&mut self) {
         if let Source::Keyboard(keyboard) = &self.source
-            && self.wanted
+            && self.requested
         {
             keyboard.modes.restore();
         }
     }
 }
 
-/// How the terminal was.
+/// The terminal modes before the chat.
 #[cfg(unix)]
 struct TerminalModes(Option<rustix::termios::Termios>);
 
@@ -170,19 +175,19 @@ impl TerminalModes {
         TerminalModes(rustix::termios::tcgetattr(rustix::stdio::stdin()).ok())
     }
 
-    /// Puts the terminal back from what the editor makes of it.
+    /// Restores the modes.
     fn restore(&self) {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
         let Some(modes) = &self.0 else { return };
         let input = rustix::stdio::stdin();
         let edited =
             || tcgetattr(input).is_ok_and(|now| !now.local_modes.contains(LocalModes::ICANON));
-        // The editor may have been asked just now: what it is about to do cannot be undone before.
+        // The line editor may just be starting. Wait until it has changed the modes.
         let began = Instant::now();
         while !edited() && began.elapsed() < EDITOR_START_TIMEOUT {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // If the terminal is gone, there is nothing to put back.
+        // Fails if the terminal was closed.
         let _ = tcsetattr(input, OptionalActions::Now, modes);
         let _ = io::Write::write_all(&mut io::stdout(), b"\x1b[?2004l\r\n");
     }

@@ -1,16 +1,16 @@
-//! Payloads as the chat reads them: every legal JSON text can be read, and secrets are not shown.
+//! Reads payloads for the chat, and hides secrets in them.
 
 use acp_wire::Json;
 use serde_json::{Map, Value};
 
-/// As deep as a payload is read. What is deeper becomes null.
+/// The maximum nesting depth. Deeper values become null.
 const MAX_DEPTH: usize = 64;
 
-/// What is shown instead of a secret.
+/// The replacement for a secret.
 const HIDDEN: &str = "…";
 
-/// Reads a payload. Some legal JSON does not fit the usual types; it is read as well as it can be: half of a
-/// surrogate pair becomes U+FFFD, a number that is too big becomes null, and so does what is nested too deep.
+/// Parses a payload. Valid JSON that `serde_json` cannot represent is approximated: half of a surrogate pair becomes
+/// U+FFFD, and numbers that are too large or values that are nested too deep become null.
 pub fn read(json: &Json) -> Value {
     serde_json::from_slice(json.as_bytes()).unwrap_or_else(|_| approximate(json, MAX_DEPTH))
 }
@@ -32,11 +32,11 @@ fn approximate(json: &Json, depth: usize) -> Value {
     }
 }
 
-/// A payload as it may be shown: without the values of environment variables and HTTP headers, which MCP
-/// servers get their secrets in.
+/// Hides the values of environment variables and HTTP headers in a payload, because the declarations of MCP servers
+/// contain secrets there.
 pub fn without_secrets(json: &Json) -> String {
     let text = json.as_str();
-    // An escape may hide a name.
+    // A name may be written with escapes.
     if !["env", "headers", "\\u"].iter().any(|it| text.contains(it)) {
         return text.to_owned();
     }
@@ -44,7 +44,7 @@ pub fn without_secrets(json: &Json) -> String {
     if hide_in(&mut value) { value.to_string() } else { text.to_owned() }
 }
 
-/// Hides what is secret in a value, and tells whether there was any. `read` has bounded its depth.
+/// Hides the secrets in a value. Returns whether there were any. `read` has limited the depth.
 fn hide_in(value: &mut Value) -> bool {
     match value {
         Value::Object(members) => {
@@ -64,7 +64,7 @@ fn hide_in(value: &mut Value) -> bool {
     }
 }
 
-/// The variables or headers are a list of names and values, or an object.
+/// Hides all values of variables or headers, which are an array of names and values, or an object.
 fn hide_all(value: &mut Value) -> bool {
     match value {
         Value::Object(members) => {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn every_legal_text_can_be_read() {
+    fn every_valid_json_text_can_be_read() {
         let deep = format!(
             r#"{{"a":"x\ud800","n":1e400,"b":true,"d":{}1{}}}"#,
             "[".repeat(500),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn secrets_are_hidden() {
         let text = r#"{"cwd":"/","mcpServers":[{"name":"a","env":[{"name":"S","value":"x1"}]},{"e\u006ev":{"S":"x2"},"headers":[{"name":"Authorization","value":"Bearer x3"}]}],"n":1e400}"#;
         let shown = without_secrets(&json(text));
         assert!(!["x1", "x2", "x3"].iter().any(|it| shown.contains(it)), "{shown}");

@@ -1,4 +1,4 @@
-//! What the user sees of a chat.
+//! The output of a chat.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -10,23 +10,24 @@ use serde_json::Value;
 use super::wire_log::{Row, RowKind};
 use crate::terminal::{one_line, plain};
 
-/// How wide lines are that go into a file or a pipe.
+/// The width of lines in a file or pipe.
 const WIDTH: usize = 100;
 
-/// How many tool calls of one turn are remembered by their titles.
+/// The maximum number of tool calls in a turn whose titles are remembered.
 const MAX_TOOLS: usize = 1000;
 
-/// How to write.
+/// How the output is formatted.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
+    /// Whether to use colors.
     pub color: bool,
-    /// Lines may be written over.
+    /// Whether lines can be overwritten.
     pub terminal: bool,
-    /// What is shortened is shortened to this.
+    /// The maximum width of a shortened line.
     pub width: usize,
 }
 
-/// For standard output, as it is.
+/// The style for the current standard output.
 impl Default for Style {
     fn default() -> Style {
         let terminal = io::stdout().is_terminal();
@@ -70,35 +71,39 @@ impl Style {
     }
 }
 
+/// The kind of a streamed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextKind {
     Answer,
     Thought,
 }
 
-/// Where everything is written, one thing after the other.
+/// Writes the output of the chat.
 #[derive(Debug)]
 pub struct View {
     style: Style,
-    /// Texts are kept until they are whole: other things are written between their pieces.
+    /// Whether a streamed text is written only when it is complete, because messages are shown between its chunks.
     whole: bool,
-    /// Whose text is being written, and whether its line is open.
+    /// The kind of the text that is being written.
     text_kind: Option<TextKind>,
+    /// Whether the current line is incomplete.
     open: bool,
+    /// The text that is kept until it is complete.
     held: String,
-    /// Line breaks that are written when more text follows.
+    /// Line breaks to write if more text follows.
     breaks: String,
-    /// The last line says what is being done, and will be written over.
+    /// Whether the last line is a progress line, which will be overwritten.
     progress_line: bool,
-    /// The user is editing a line; what is written goes above it.
+    /// While the user edits a line, output goes here, to be written above that line.
     above: Option<Sender<String>>,
-    /// The titles of tool calls, by their ids.
+    /// The titles of tool calls, by id.
     tools: BTreeMap<String, String>,
-    /// Why nothing can be written any more.
+    /// The error that occurred when writing to standard output.
     broken: Option<io::Error>,
 }
 
 impl View {
+    /// A view in this style. With `whole`, streamed texts are written when they are complete.
     pub fn new(style: Style, whole: bool) -> View {
         View {
             style,
@@ -114,30 +119,31 @@ impl View {
         }
     }
 
-    /// Why nothing can be written any more, if that is so.
+    /// The error that occurred when writing to standard output.
     pub fn broken(&self) -> Option<&io::Error> {
         self.broken.as_ref()
     }
 
-    /// From now on the user is editing a line, or not any more.
+    /// Sets where output goes while the user edits a line.
     pub fn above_prompt(&mut self, above: Option<Sender<String>>) {
         self.above = above;
         self.finish_text();
     }
 
-    /// A `session/update`.
+    /// Shows a `session/update`.
     pub fn update(&mut self, update: &Value) {
         let text = update["content"]["text"].as_str();
         match update["sessionUpdate"].as_str().unwrap_or_default() {
-            "agent_message_chunk" => self.text(TextKind::Answer, text.unwrap_or("[not a text]")),
-            "agent_thought_chunk" => self.text(TextKind::Thought, text.unwrap_or("[not a text]")),
+            "agent_message_chunk" => self.text(TextKind::Answer, text.unwrap_or("[not text]")),
+            "agent_thought_chunk" => self.text(TextKind::Thought, text.unwrap_or("[not text]")),
             "tool_call" | "tool_call_update" => self.tool(update),
             "plan" => self.plan(update),
-            // What else there is says nothing to somebody who reads.
+            // Other kinds of updates are not shown.
             _ => {}
         }
     }
 
+    /// Writes a chunk of a streamed text.
     fn text(&mut self, text_kind: TextKind, text: &str) {
         if self.text_kind.is_some_and(|before| before != text_kind) {
             self.finish_text();
@@ -162,7 +168,7 @@ impl View {
         self.breaks.push_str(&text[words.len()..]);
     }
 
-    /// Ends whatever text is being written.
+    /// Ends the text that is being written.
     pub fn finish_text(&mut self) {
         self.clear_progress_line();
         let text_kind = self.text_kind.take();
@@ -185,7 +191,7 @@ impl View {
         self.write(&format!("{line}\n"));
     }
 
-    /// What a tool call is called: by itself, or when it was announced.
+    /// The title of a tool call, from this update or an earlier one.
     pub fn title(&self, call: &Value) -> String {
         let known = call["toolCallId"].as_str().and_then(|id| self.tools.get(id)).cloned();
         call["title"].as_str().map(one_line).or(known).unwrap_or_else(|| "a tool".into())
@@ -226,7 +232,8 @@ impl View {
         }
     }
 
-    pub fn question(&mut self, title: &str, options: &[&str]) {
+    /// Shows a request for permission with its options.
+    pub fn permission_request(&mut self, title: &str, options: &[&str]) {
         self.line(&format!("{} {title}", self.style.paint(YELLOW, "?")));
         for (number, option) in (1..).zip(options) {
             self.line(&format!(
@@ -237,21 +244,24 @@ impl View {
         }
     }
 
+    /// Shows the answer to a request for permission.
     pub fn decided(&mut self, title: &str, choice: &str) {
         let choice = self.style.paint(BOLD, &one_line(choice));
         self.line(&format!("{} {title}: {choice}", self.style.paint(YELLOW, "?")));
     }
 
-    /// What was said to the agent, where the user did not type it.
+    /// Shows a prompt that the user did not type.
     pub fn prompted(&mut self, text: &str) {
         let text = format!("> {}", plain(text));
         self.line(&self.style.paint(BOLD, &text));
     }
 
+    /// Shows a dimmed line.
     pub fn note(&mut self, text: &str) {
         self.line(&self.style.paint(DIM, text));
     }
 
+    /// Shows the end of a turn.
     pub fn end_turn(&mut self, stopped: Option<&str>) {
         self.finish_text();
         match stopped {
@@ -263,17 +273,17 @@ impl View {
         self.tools.clear();
     }
 
-    /// An answer that is an error: for people, and for who reads only standard error.
+    /// Shows an error on standard error.
     pub fn error(&mut self, why: &str) {
         self.finish_text();
         let color = self.style.color && io::stderr().is_terminal();
         let style = Style { color, ..self.style };
         let line = format!("{} {}\n", style.paint(RED, "error:"), plain(why));
-        // Who does not read errors does not want to.
+        // Standard error may be closed.
         let _ = io::stderr().write_all(line.as_bytes());
     }
 
-    /// A message on its way.
+    /// Shows a message on a hop.
     pub fn wire(&mut self, row: &Row) {
         let code = if row.toward == Side::Agent { CYAN } else { BLUE };
         let hop = format!("{} → {}", row.from, row.to);
@@ -299,12 +309,12 @@ impl View {
             self.style.paint(DIM, &one_line(&id)),
             self.style.paint(DIM, &json),
         );
-        // Texts go on behind it, where they are kept until they are whole.
+        // Texts are written only when they are complete, so this line does not interrupt one.
         self.clear_progress_line();
         self.write(&format!("{}\n", line.trim_end()));
     }
 
-    /// Says what is being done, until something else is said.
+    /// Shows a progress line, which the next output overwrites.
     fn show_progress(&mut self, text: &str) {
         if !self.style.terminal || self.whole || self.above.is_some() {
             return;
@@ -334,10 +344,10 @@ impl View {
     }
 }
 
-/// How much room a hop has, so that most methods stand below each other.
+/// The width of the hop column.
 const HOP_WIDTH: usize = 21;
 
-/// The first line of what a tool gave.
+/// The first line of the result of a tool.
 fn result_of(content: &Value) -> String {
     let text = content[0]["content"]["text"].as_str().unwrap_or_default();
     one_line(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim())
@@ -364,14 +374,14 @@ mod tests {
     }
 
     #[test]
-    fn colours_only_where_they_are_wanted() {
+    fn text_is_colored_only_if_colors_are_enabled() {
         let style = Style { color: false, terminal: false, width: 80 };
         assert_eq!(style.paint(RED, "x"), "x");
         assert_eq!(Style { color: true, ..style }.paint(RED, "x"), "\x1b[31mx\x1b[0m");
     }
 
     #[test]
-    fn a_tool_is_called_by_the_title_it_was_announced_with() {
+    fn a_tool_call_without_a_title_uses_the_title_of_an_earlier_update() {
         let style = Style { color: false, terminal: false, width: 80 };
         let mut view = View::new(style, true);
         view.tool(&serde_json::json!({ "toolCallId": "t", "title": "Edit\nit" }));

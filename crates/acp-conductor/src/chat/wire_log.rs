@@ -1,4 +1,4 @@
-//! The messages of a chain, hop by hop.
+//! The messages on each hop of a chain, for `--show-wire`.
 
 use std::collections::BTreeMap;
 
@@ -8,52 +8,62 @@ use super::WireDetail;
 use super::payload::without_secrets;
 use crate::tap::TapEvent;
 
-/// How many open requests are remembered by name.
+/// The maximum number of open requests whose methods are remembered.
 const MAX_OPEN: usize = 1000;
 
-/// A message that goes from one to the next, or something else that happened.
+/// A message on a hop.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
+    /// The sender.
     pub from: String,
+    /// The receiver.
     pub to: String,
+    /// The direction.
     pub toward: Side,
+    /// The kind of message, with its method.
     pub kind: RowKind,
-    /// The id that it has on this hop.
+    /// The id of the message on this hop.
     pub id: Option<String>,
-    /// The beginning of its payload, at least as much as fits in a line.
+    /// The payload.
     pub json: String,
 }
 
+/// The kind of a row. All variants contain the method.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RowKind {
+    /// A request.
     Request(String),
+    /// A notification.
     Notification(String),
-    /// The answer to a request with this method.
+    /// The result of a request.
     Answer(String),
+    /// The error of a request.
     Failure(String),
-    /// So many more of the notification that was shown before.
+    /// The number of further notifications that were not shown.
     More(String, usize),
 }
 
 type Methods = BTreeMap<(String, Id), String>;
 
-/// What was seen so far.
+/// Turns tap events into rows.
 #[derive(Debug)]
 pub struct WireLog {
-    /// The editor and the components, in their order.
+    /// The editor and the components, in order.
     names: Vec<String>,
     detail: WireDetail,
-    /// The methods of open requests, by who asked and under which id.
+    /// The methods of open requests, by requester and id.
     asked: Methods,
-    /// Those of MCP, by who was asked. An answer may end at the conductor, which asked on behalf of an
-    /// MCP client: then it is shown when it arrives.
+    /// The methods of open MCP requests, by responder and id. An answer may end at the conductor, which sent the
+    /// request for an MCP client. Such an answer is shown when it arrives.
     mcp: Methods,
+    /// An MCP answer that has arrived. It is shown unless it is delivered to another component.
     pending_answer: Option<Row>,
-    /// The stream that runs on each hop: what it is, and how many pieces were not shown.
+    /// The current stream on each hop: its method, and the number of chunks that were not shown.
     streams: BTreeMap<(usize, Side), (String, usize)>,
 }
 
 impl WireLog {
+    /// A log for these components.
     pub fn new(components: &[String], detail: WireDetail) -> WireLog {
         let names = std::iter::once("editor".to_owned()).chain(components.iter().cloned());
         WireLog {
@@ -66,12 +76,12 @@ impl WireLog {
         }
     }
 
-    /// What there is to show for a event.
+    /// The rows to show for an event.
     pub fn rows(&mut self, event: &TapEvent<'_>) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         let pending_answer = self.pending_answer.take();
         match event {
-            // It goes on, and is shown below.
+            // The pending answer is delivered, and shown below.
             TapEvent::Delivered { message: Message::Response { .. }, .. } => {}
             _ => rows.extend(pending_answer),
         }
@@ -105,7 +115,7 @@ impl WireLog {
     }
 
     fn position(&self, seat: &str) -> usize {
-        // The editor sits in a position that goes by another name.
+        // The tap calls the editor `outer`.
         self.names.iter().position(|name| name == seat).unwrap_or(0)
     }
 
@@ -135,7 +145,7 @@ impl WireLog {
                 (kind, Some(shown(id)), json)
             }
         };
-        if self.goes_on((position, toward), &kind) {
+        if self.count_chunk((position, toward), &kind) {
             return;
         }
         let row =
@@ -143,14 +153,14 @@ impl WireLog {
         if let Some((method, count @ 1..)) = self.streams.remove(&(position, toward)) {
             rows.push(row(RowKind::More(method, count), None, String::new()));
         }
-        if let Some(method) = self.piece(&kind) {
+        if let Some(method) = self.chunk_method(&kind) {
             self.streams.insert((position, toward), (method.to_owned(), 0));
         }
         rows.push(row(kind, id, json));
     }
 
-    /// What a piece of a stream is called.
-    fn piece<'a>(&self, kind: &'a RowKind) -> Option<&'a str> {
+    /// The method of a chunk of a stream. `None` for other messages.
+    fn chunk_method<'a>(&self, kind: &'a RowKind) -> Option<&'a str> {
         match kind {
             RowKind::Notification(method) if self.detail == WireDetail::Folded => {
                 Some(method.as_str()).filter(|method| method.ends_with("_chunk"))
@@ -159,9 +169,9 @@ impl WireLog {
         }
     }
 
-    /// Counts one more piece of the stream that runs on a hop, if it is one.
-    fn goes_on(&mut self, hop: (usize, Side), kind: &RowKind) -> bool {
-        let Some(method) = self.piece(kind) else { return false };
+    /// Counts a message if it belongs to the current stream of a hop. Returns whether it does.
+    fn count_chunk(&mut self, hop: (usize, Side), kind: &RowKind) -> bool {
+        let Some(method) = self.chunk_method(kind) else { return false };
         match self.streams.get_mut(&hop) {
             Some((running, count)) if running == method => {
                 *count += 1;
@@ -193,7 +203,7 @@ fn answer(method: String, outcome: &Outcome) -> (RowKind, String) {
     }
 }
 
-/// A method, with the one inside where there is one, and what is worth reading of its payload.
+/// The method, with the method inside an MCP envelope or the kind of update, and the payload.
 fn describe(call: &Call) -> (String, String) {
     let method = call.method.name().into_owned();
     let Some(params) = &call.params else { return (method, String::new()) };
@@ -211,7 +221,7 @@ fn describe(call: &Call) -> (String, String) {
     }
 }
 
-/// Without the session, which is the same in all of them, and without secrets.
+/// A payload without the session id and without secrets.
 fn brief(json: &Json) -> String {
     match json.is_object() && json.members().len() > 1 {
         true => without_secrets(&json.with_at(&["sessionId"], None)),
@@ -243,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hop_is_told_by_who_gets_it_and_which_way_it_goes() {
+    fn the_sender_follows_from_the_receiver_and_the_direction() {
         let mut wire = wire(WireDetail::Folded);
         let ask = message(r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1}}"#);
         let (seat, toward) = ("outer", Side::Agent);
@@ -290,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_of_a_stream_are_counted_on_each_hop() {
+    fn the_chunks_of_a_stream_are_counted_on_each_hop() {
         const CHUNK: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"agent_message_chunk"}}}"#;
         const OTHER: &str = r#"{"jsonrpc":"2.0","method":"x"}"#;
         let mut folding = wire(WireDetail::Folded);

@@ -1,4 +1,4 @@
-//! Sets up the log of the program: where it goes, and which entries are written.
+//! Sets up the log of the program: its destination and its filter.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,42 +6,48 @@ use std::path::Path;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{COMPONENT_STDERR, STDERR, Sink};
+use super::{BackgroundWriter, COMPONENT_STDERR, STDERR};
 use crate::terminal;
 
-/// Waits, when dropped, until what was logged is written; not for ever.
+/// The running log. Dropping it waits until the queued lines are written, or until a timeout.
 #[derive(Debug)]
 pub struct Logs {
-    sinks: Vec<Sink>,
+    writers: Vec<BackgroundWriter>,
 }
 
 impl Drop for Logs {
     fn drop(&mut self) {
-        self.sinks.iter().for_each(Sink::flush_queue);
+        self.writers.iter().for_each(BackgroundWriter::flush_queue);
     }
 }
 
-/// Starts logging. `filter` is a level, or a filter as `tracing` knows it.
+/// Starts logging to a file or stderr. `filter` is a level or a filter of `tracing`.
+///
+/// # Errors
+/// The filter is invalid, or the file cannot be written.
 pub fn start(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
     let filter = read(filter)?;
     let file = file.map(open).transpose()?;
-    let stderr = STDERR.get_or_init(|| Sink::new(io::stderr())).clone();
+    let stderr = STDERR.get_or_init(|| BackgroundWriter::new(io::stderr())).clone();
     COMPONENT_STDERR.get_or_init(|| stderr.clone());
-    let log = file.map_or_else(|| stderr.clone(), Sink::new);
-    let logs = Logs { sinks: vec![stderr, log.clone()] };
+    let log = file.map_or_else(|| stderr.clone(), BackgroundWriter::new);
+    let logs = Logs { writers: vec![stderr, log.clone()] };
     write_to(filter, log)?;
     Ok(logs)
 }
 
-/// The same for a program whose standard streams are for somebody to read: everything goes into the
-/// file, or nowhere.
+/// Starts logging to a file only, for a program that uses the terminal. Without a file, the log and the stderr lines of
+/// components are discarded.
+///
+/// # Errors
+/// The filter is invalid, or the file cannot be written.
 pub fn start_file_only(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
     let filter = read(filter)?;
-    let Some(log) = file.map(open).transpose()?.map(Sink::new) else {
-        return Ok(Logs { sinks: Vec::new() });
+    let Some(log) = file.map(open).transpose()?.map(BackgroundWriter::new) else {
+        return Ok(Logs { writers: Vec::new() });
     };
     COMPONENT_STDERR.get_or_init(|| log.clone());
-    let logs = Logs { sinks: vec![log.clone()] };
+    let logs = Logs { writers: vec![log.clone()] };
     write_to(filter, log)?;
     Ok(logs)
 }
@@ -52,12 +58,12 @@ fn read(filter: &str) -> Result<EnvFilter, String> {
 }
 
 fn open(path: &Path) -> Result<File, String> {
-    // A log may hold what was said: it is for its user alone.
+    // A log may quote messages, so only its user can read it.
     let file = components::append::open(path);
     file.map_err(|error| format!("cannot write the log file {}: {error}", path.display()))
 }
 
-fn write_to(filter: EnvFilter, log: Sink) -> Result<(), String> {
+fn write_to(filter: EnvFilter, log: BackgroundWriter) -> Result<(), String> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -66,17 +72,17 @@ fn write_to(filter: EnvFilter, log: Sink) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// An entry of the log, which may quote components. The lines after its first are indented, so that none of
-/// them looks like another entry.
-fn entry(text: &str) -> String {
+/// Removes control characters from a log entry, which may quote components, and indents all lines but the first, so
+/// that no line can imitate another entry.
+fn indent_entry(text: &str) -> String {
     let text = terminal::plain(text);
     let text = text.strip_suffix('\n').unwrap_or(&text);
     format!("{}\n", text.replace('\n', "\n    | "))
 }
 
-impl Write for Sink {
+impl Write for BackgroundWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.push(entry(&String::from_utf8_lossy(line)).into_bytes(), false);
+        self.push(indent_entry(&String::from_utf8_lossy(line)).into_bytes(), false);
         Ok(line.len())
     }
 
@@ -90,8 +96,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_does_not_look_like_an_entry_of_its_own() {
-        assert_eq!(entry("INFO a\n"), "INFO a\n");
-        assert_eq!(entry("INFO a\nINFO b\r\n\n"), "INFO a\n    | INFO b\n    | \n");
+    fn a_quoted_line_cannot_imitate_a_log_entry() {
+        assert_eq!(indent_entry("INFO a\n"), "INFO a\n");
+        assert_eq!(indent_entry("INFO a\nINFO b\r\n\n"), "INFO a\n    | INFO b\n    | \n");
     }
 }

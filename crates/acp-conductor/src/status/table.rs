@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{ChainState, Component, NextStart, QueryResult, Status};
 use crate::columns::Columns;
-use crate::terminal::is_harmless;
+use crate::terminal::is_printable;
 
 /// The maximum width of a line.
 const WIDTH: usize = 100;
@@ -125,7 +125,7 @@ fn size(bytes: usize) -> String {
 
 /// Replaces control characters: names and stderr lines come from components.
 fn printable(text: &str) -> String {
-    let shown = |it: char| if is_harmless(it) && !it.is_control() { it } else { '·' };
+    let shown = |it: char| if is_printable(it) && !it.is_control() { it } else { '·' };
     text.chars().map(shown).collect()
 }
 
