@@ -39,7 +39,7 @@ pub enum Command {
     #[command(after_long_help = EXAMPLES)]
     Agent(AgentArgs),
 
-    /// Run a chain of proxies that is itself a proxy of another conductor.
+    /// Run a chain of proxies that is itself a proxy of another conductor
     ///
     /// Every COMPONENT is a proxy. The successor of the last one is the component that follows in the
     /// outer chain. Chains can be nested to any depth:
@@ -79,12 +79,12 @@ pub enum Command {
     /// Use this to run a built-in component under another conductor, or as a process in a chain.
     #[command(disable_help_flag = true)]
     Component {
-        /// The name of the component. `conductor components` lists them.
+        /// The name of the component (see `conductor components`).
         // A `--help` in place of the name is handled in `main`: the flags after a name are the component's own.
         #[arg(allow_hyphen_values = true)]
         name: String,
 
-        /// The options of the component. `conductor component NAME --help` lists them.
+        /// The options of the component (see `conductor component NAME --help`).
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
         options: Vec<String>,
     },
@@ -108,7 +108,9 @@ pub enum Command {
         /// Show only the conductor with this process id.
         pid: Option<u32>,
 
-        /// Print JSON: an array with one object per conductor. docs/status.md describes the fields.
+        /// Print JSON: an array with one object per conductor.
+        ///
+        /// docs/status.md describes the fields.
         #[arg(long)]
         json: bool,
     },
@@ -136,18 +138,20 @@ pub enum Command {
     /// SCP proxies run this command as their successor.
     #[command(hide = true)]
     Relay {
+        /// The port on 127.0.0.1.
         port: u16,
     },
 
-    /// Print a completion script for a shell.
+    /// Print a completion script for a shell
     ///
     ///     conductor completions bash > ~/.local/share/bash-completion/completions/conductor
     #[command(verbatim_doc_comment)]
     Completions {
+        /// The shell.
         shell: Shell,
     },
 
-    /// Print the manual page.
+    /// Print the manual page
     ///
     ///     conductor man | man -l -
     #[command(verbatim_doc_comment)]
@@ -196,7 +200,9 @@ pub struct ProxyArgs {
     #[command(flatten)]
     pub options: ChainArgs,
 
-    /// A proxy, written as for `conductor agent`. Without any, every message passes through unchanged.
+    /// A proxy, written as for `conductor agent`.
+    ///
+    /// Without any, every message passes through unchanged.
     #[arg(value_name = "COMPONENT")]
     pub components: Vec<String>,
 }
@@ -226,7 +232,7 @@ Examples:
 /// The arguments of `conductor try`.
 #[derive(Debug, Args)]
 pub struct TryArgs {
-    /// Send this prompt and exit after the answer. Repeat the option to send several prompts in order.
+    /// Send this prompt and exit after the answer. Repeatable.
     #[arg(long, value_name = "TEXT")]
     pub prompt: Vec<String>,
 
@@ -251,8 +257,9 @@ pub struct TryArgs {
     #[arg(long, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub color: Color,
 
-    /// What to log: error, warn, info, debug, trace, off, or a filter such as
-    /// `warn,acp_conductor=debug`.
+    /// What to log: error, warn, info, debug, trace, off, or a filter.
+    ///
+    /// A filter is a list such as `warn,acp_conductor=debug`.
     #[arg(long, value_name = "LEVEL|FILTER", default_value = "info", env = "CONDUCTOR_LOG")]
     pub log: String,
 
@@ -290,8 +297,9 @@ pub struct ChainArgs {
     #[command(flatten)]
     pub chain: ChainOptions,
 
-    /// What to log: error, warn, info, debug, trace, off, or a filter such as
-    /// `warn,acp_conductor=debug`. Payloads are never logged.
+    /// What to log: error, warn, info, debug, trace, off, or a filter.
+    ///
+    /// A filter is a list such as `warn,acp_conductor=debug`. Payloads are never logged.
     #[arg(long, value_name = "LEVEL|FILTER", default_value = "warn", env = "CONDUCTOR_LOG")]
     pub log: String,
 
@@ -324,19 +332,28 @@ pub struct ChainOptions {
 
     /// How to offer MCP-over-ACP servers to an agent that does not support MCP over ACP.
     ///
-    /// `stdio`: the agent runs `conductor mcp PORT`. `http`: streamable HTTP on loopback. `auto`:
-    /// the transport that the agent declares, with built-in exceptions for known agents; if the agent
-    /// does not connect, the other transport is tried. `off`: declarations are not changed.
+    /// `stdio`: the agent runs `conductor mcp PORT`.
+    ///
+    /// `http`: the agent connects by streamable HTTP on loopback.
+    ///
+    /// `auto`: the transport that the agent declares, with built-in exceptions for known agents. If the
+    /// agent does not connect, the other transport is tried.
+    ///
+    /// `off`: declarations of servers are not changed.
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub mcp_bridge: McpBridge,
 
     /// What to do if a component crashes once the chain is up. Repeatable.
     ///
     /// `restart`: start it again, repeat the handshake, and replay the set-up requests of the live
-    /// sessions. The other components are not affected. `bypass`: continue without the component. If
-    /// the component is named, this also applies before its first answer to `initialize`. `stop`: end
-    /// the chain. `restart,bypass` and `restart,stop`: restart it, and bypass or stop if it crashes too
-    /// often.
+    /// sessions. The other components are not affected.
+    ///
+    /// `bypass`: continue without the component. If the component is named, this also applies before
+    /// its first answer to `initialize`.
+    ///
+    /// `stop`: end the chain.
+    ///
+    /// `restart,bypass` and `restart,stop`: restart it, and bypass or stop if it crashes too often.
     ///
     /// COMPONENT is a number or name. Without it, the option applies to every component that is not
     /// named. Same as `"onCrash"` in the JSON of a component.
@@ -358,8 +375,9 @@ pub struct ChainOptions {
     ///
     /// `known`: only those that the SDKs of its generation can parse. The others go around the proxy,
     /// in order. This is the default for the generations P3 and P4, whose SDKs crash on unknown
-    /// updates. `all`: every message goes to the proxy, even if it has crashed on that kind of message
-    /// before.
+    /// updates.
+    ///
+    /// `all`: every message goes to the proxy, even if it has crashed on that kind of message before.
     ///
     /// COMPONENT is a number or name. Without it, the option applies to every proxy that is not named.
     /// Messages never go around a guard. Same as `"updates"` in the JSON of a component.
@@ -421,11 +439,13 @@ pub struct ChainOptions {
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
     pub grace: Duration,
 
-    /// Let `conductor status` show this chain: `on` or `off`. Only your user can connect.
+    /// Let `conductor status` show this chain: `on` or `off`.
     #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true)]
     pub status: Switch,
 
-    /// The maximum length of a line, in bytes (suffixes K, M, G). Longer lines are rejected.
+    /// The maximum length of a line, in bytes (suffixes K, M, G).
+    ///
+    /// Longer lines are rejected.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     pub max_line: usize,
 }

@@ -9,18 +9,18 @@ pub(crate) struct Columns(Vec<usize>);
 
 impl Columns {
     /// The widths for these rows.
-    pub fn of<const N: usize>(rows: &[[String; N]]) -> Columns {
+    pub(crate) fn of<const N: usize>(rows: &[[String; N]]) -> Columns {
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
         Columns((0..N.saturating_sub(1)).filter_map(width).collect())
     }
 
     /// The number of characters before the last column.
-    pub fn before_last(&self) -> usize {
+    pub(crate) fn before_last(&self) -> usize {
         self.0.iter().map(|width| width + BETWEEN.len()).sum()
     }
 
     /// Formats a row, without a line break. The last cell is not padded.
-    pub fn line<const N: usize>(&self, row: &[String; N]) -> String {
+    pub(crate) fn line<const N: usize>(&self, row: &[String; N]) -> String {
         let padded = row.iter().zip(&self.0).map(|(cell, width)| {
             let missing = width.saturating_sub(cell.chars().count());
             format!("{cell}{}{BETWEEN}", " ".repeat(missing))

@@ -22,7 +22,7 @@ const MAX_AGE_DAYS: u64 = 30;
 
 /// The remembered poison messages.
 #[derive(Debug, Default)]
-pub struct CrashCache {
+pub(crate) struct CrashCache {
     path: Option<PathBuf>,
     entries: Vec<Entry>,
 }
@@ -38,7 +38,7 @@ struct Entry {
 
 impl CrashCache {
     /// Loads the file.
-    pub fn load() -> CrashCache {
+    pub(crate) fn load() -> CrashCache {
         let path = directory().map(|directory| directory.join("crashes"));
         let mut crashes = CrashCache { path, entries: Vec::new() };
         crashes.read();
@@ -56,7 +56,7 @@ impl CrashCache {
 
     /// The kinds of message that a command has crashed on. In-process components have no entries, because they
     /// change with the conductor.
-    pub fn lookup(&self, spec: &Spec) -> Vec<MessageKind> {
+    pub(crate) fn lookup(&self, spec: &Spec) -> Vec<MessageKind> {
         let command = key(spec);
         let ours: Vec<&Entry> = self.entries.iter().filter(|it| it.command == command).collect();
         if ours.is_empty() || spec.in_process.is_some() {
@@ -67,7 +67,7 @@ impl CrashCache {
     }
 
     /// Adds a kind of message that a command has crashed on.
-    pub fn store(&mut self, spec: &Spec, kind: MessageKind) {
+    pub(crate) fn store(&mut self, spec: &Spec, kind: MessageKind) {
         if spec.in_process.is_some() {
             return;
         }

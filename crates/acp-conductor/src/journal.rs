@@ -94,7 +94,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Starts recording if a journal is configured.
-    pub fn begin(file: Option<&JournalFile>, setup: &Setup) -> Option<Journal> {
+    pub(crate) fn begin(file: Option<&JournalFile>, setup: &Setup) -> Option<Journal> {
         let file = file.cloned().or_else(JournalFile::from_environment)?;
         let out = file.take()?;
         Some(Journal::write_to(out, file.path, setup))
@@ -120,17 +120,17 @@ impl Journal {
     }
 
     /// Records an input of the core.
-    pub fn input(&mut self, now: Time, input: &Input) {
+    pub(crate) fn input(&mut self, now: Time, input: &Input) {
         self.recorder.input(now, input);
     }
 
     /// Records the outputs of the core.
-    pub fn outputs(&mut self, out: &Outputs) {
+    pub(crate) fn outputs(&mut self, out: &Outputs) {
         self.recorder.outputs(out);
     }
 
     /// Passes the recorded text to the thread. Returns whether the recording continues.
-    pub fn flush(&mut self) -> bool {
+    pub(crate) fn flush(&mut self) -> bool {
         let text = self.recorder.take();
         if text.is_empty() {
             return true;

@@ -26,6 +26,8 @@
 //! - [`log`]: the log, and the stderr of components; [`terminal`]: makes text from components safe to print;
 //!   `columns`: tables
 
+#![warn(missing_docs, unreachable_pub)]
+
 #[cfg(feature = "cli")]
 pub mod builtin;
 #[cfg(feature = "cli")]

@@ -66,9 +66,21 @@ pub mod framing {
 #[derive(Debug)]
 pub enum ClientEvent {
     /// A client has connected and authenticated with a ticket. `sender` sends lines to it.
-    Connected { ticket: Ticket, client_id: ClientId, sender: ClientSender },
+    Connected {
+        /// The ticket that the client has used.
+        ticket: Ticket,
+        /// The new id of the client.
+        client_id: ClientId,
+        /// Sends lines to the client.
+        sender: ClientSender,
+    },
     /// A client has sent a line. It is not validated.
-    Line { client_id: ClientId, line: Bytes },
+    Line {
+        /// The client.
+        client_id: ClientId,
+        /// The line, without its newline.
+        line: Bytes,
+    },
     /// A client has disconnected.
     Disconnected(ClientId),
 }

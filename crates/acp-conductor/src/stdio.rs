@@ -63,19 +63,19 @@ mod unix {
     use crate::host::pipes::{QuotaShare, widen};
     use crate::link::{Reader, Writer};
 
-    pub fn reader() -> Option<Reader> {
+    pub(crate) fn reader() -> Option<Reader> {
         read_from(rustix::stdio::stdin())
     }
 
-    pub fn writer() -> Option<Writer> {
+    pub(crate) fn writer() -> Option<Writer> {
         write_to(rustix::stdio::stdout())
     }
 
-    pub fn read_from(fd: BorrowedFd<'_>) -> Option<Reader> {
+    pub(crate) fn read_from(fd: BorrowedFd<'_>) -> Option<Reader> {
         Some(Box::new(Stream::new(fd, Interest::READABLE, OFlags::RDONLY)?))
     }
 
-    pub fn write_to(fd: BorrowedFd<'_>) -> Option<Writer> {
+    pub(crate) fn write_to(fd: BorrowedFd<'_>) -> Option<Writer> {
         Some(Box::new(Stream::new(fd, Interest::WRITABLE, OFlags::WRONLY)?))
     }
 

@@ -9,13 +9,39 @@ use acp_wire::{LinkProtocol, Message, Side};
 #[derive(Debug)]
 pub enum TapEvent<'a> {
     /// A component was started.
-    Started { seat: &'a str },
+    Started {
+        /// The name of the component.
+        seat: &'a str,
+    },
     /// A component has exited or could not be started. `how` describes it in one line.
-    Ended { seat: &'a str, how: &'a str },
+    Ended {
+        /// The name of the component.
+        seat: &'a str,
+        /// How it exited, as the end of a sentence that begins with its name.
+        how: &'a str,
+    },
     /// A message has arrived from a seat. Its envelope is removed.
-    Arrived { seat: &'a str, toward: Side, dialect: LinkProtocol, message: &'a Message },
+    Arrived {
+        /// The sender.
+        seat: &'a str,
+        /// The direction of the message.
+        toward: Side,
+        /// The protocol of the link.
+        dialect: LinkProtocol,
+        /// The message.
+        message: &'a Message,
+    },
     /// A message is delivered to a seat.
-    Delivered { seat: &'a str, toward: Side, dialect: LinkProtocol, message: &'a Message },
+    Delivered {
+        /// The receiver.
+        seat: &'a str,
+        /// The direction of the message.
+        toward: Side,
+        /// The protocol of the link.
+        dialect: LinkProtocol,
+        /// The message.
+        message: &'a Message,
+    },
 }
 
 /// A function that is called for every event, in order. It must not block, because the chain waits for it.

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 /// The time that a connection has to authenticate.
-pub const TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The number of slots for the same user, and for other users. An agent may start many MCP clients at once.
 const MAX_CONNECTIONS: usize = 64;
@@ -23,7 +23,7 @@ const CROWDED: usize = 16;
 
 /// The unauthenticated connections of one listener.
 #[derive(Debug, Clone, Default)]
-pub struct Unauthenticated {
+pub(crate) struct Unauthenticated {
     same_user: Slots,
     others: Slots,
 }
@@ -34,7 +34,7 @@ struct Slots(Arc<Mutex<VecDeque<Arc<Notify>>>>);
 
 /// The slot of one connection. Dropping it releases the slot.
 #[derive(Debug)]
-pub struct Slot {
+pub(crate) struct Slot {
     slots: Slots,
     /// Notified when the slot is needed for another connection.
     evicted: Arc<Notify>,
@@ -42,14 +42,14 @@ pub struct Slot {
 
 impl Unauthenticated {
     /// Reserves a slot for a TCP connection.
-    pub async fn add(&self, stream: &TcpStream) -> Slot {
+    pub(crate) async fn add(&self, stream: &TcpStream) -> Slot {
         let crowded = self.others.lock().len() >= CROWDED;
         let same_user = crowded && is_same_user(stream).await;
         if same_user { self.add_same_user() } else { self.others.add() }
     }
 
     /// Reserves a slot for a connection of the user who runs the conductor.
-    pub fn add_same_user(&self) -> Slot {
+    pub(crate) fn add_same_user(&self) -> Slot {
         self.same_user.add()
     }
 }
@@ -76,7 +76,7 @@ impl Slots {
 impl Slot {
     /// Waits for the authentication of the connection. Returns `None` after the timeout, or if the slot is needed
     /// for another connection.
-    pub async fn authenticate<T>(self, proof: impl Future<Output = Option<T>>) -> Option<T> {
+    pub(crate) async fn authenticate<T>(self, proof: impl Future<Output = Option<T>>) -> Option<T> {
         tokio::select! {
             // A completed authentication counts, even if the slot is needed at the same moment.
             biased;
@@ -86,7 +86,7 @@ impl Slot {
     }
 
     /// Notified when the slot is needed for another connection.
-    pub fn evicted(&self) -> Arc<Notify> {
+    pub(crate) fn evicted(&self) -> Arc<Notify> {
         self.evicted.clone()
     }
 }

@@ -10,7 +10,7 @@ use super::payload;
 
 /// A message from the chain.
 #[derive(Debug)]
-pub enum Incoming {
+pub(crate) enum Incoming {
     Notification {
         method: String,
         params: Value,
@@ -28,7 +28,7 @@ pub enum Incoming {
 }
 
 /// The connection to the chain.
-pub struct Client {
+pub(crate) struct Client {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
     last_id: u64,
@@ -36,13 +36,13 @@ pub struct Client {
 
 impl Client {
     /// A connection over this pipe.
-    pub fn new(pipe: DuplexStream) -> Client {
+    pub(crate) fn new(pipe: DuplexStream) -> Client {
         let (reader, writer) = tokio::io::split(pipe);
         Client { lines: BufReader::new(reader).lines(), writer, last_id: 0 }
     }
 
     /// The next message; `None` when the chain has ended. Cancel safe.
-    pub async fn next(&mut self) -> Option<Incoming> {
+    pub(crate) async fn next(&mut self) -> Option<Incoming> {
         loop {
             let line = self.lines.next_line().await.ok()??;
             // The conductor delivers only valid messages.
@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// Sends a request and returns its id.
-    pub async fn request(&mut self, method: &str, params: &Value) -> u64 {
+    pub(crate) async fn request(&mut self, method: &str, params: &Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
@@ -80,17 +80,17 @@ impl Client {
     }
 
     /// Sends a notification.
-    pub async fn notify(&mut self, method: &str, params: &Value) {
+    pub(crate) async fn notify(&mut self, method: &str, params: &Value) {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
 
     /// Answers a request.
-    pub async fn answer(&mut self, id: &Value, result: &Value) {
+    pub(crate) async fn answer(&mut self, id: &Value, result: &Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result })).await;
     }
 
     /// Rejects a request: the chat declares no client capabilities.
-    pub async fn reject(&mut self, id: &Value, method: &str) {
+    pub(crate) async fn reject(&mut self, id: &Value, method: &str) {
         let error = json!({ "code": -32601, "message": format!("method not found: {method}") });
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error })).await;
     }
@@ -103,7 +103,7 @@ impl Client {
 }
 
 /// Formats an error as one line.
-pub fn one_line(error: &Value) -> String {
+pub(crate) fn one_line(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or("no reason given");
     let line = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     match error["data"].as_str() {

@@ -20,7 +20,7 @@ const EDITOR_START_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Input of the user.
 #[derive(Debug)]
-pub enum UserInput {
+pub(crate) enum UserInput {
     /// A line.
     Line(String),
     /// Ctrl-C at the prompt.
@@ -30,7 +30,7 @@ pub enum UserInput {
 }
 
 /// The source of input.
-pub struct Input {
+pub(crate) struct Input {
     source: Source,
     /// Whether a line was requested and has not been read yet.
     requested: bool,
@@ -48,7 +48,7 @@ enum Source {
 
 impl Input {
     /// Uses the prompts if there are any, or else standard input.
-    pub fn new(prompts: Vec<String>, view: &SharedView) -> Input {
+    pub(crate) fn new(prompts: Vec<String>, view: &SharedView) -> Input {
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let source = match (prompts.is_empty(), terminal) {
             (false, _) => Source::Prompts(prompts.into()),
@@ -59,12 +59,12 @@ impl Input {
     }
 
     /// Whether the chat is interactive.
-    pub fn is_keyboard(&self) -> bool {
+    pub(crate) fn is_keyboard(&self) -> bool {
         matches!(self.source, Source::Keyboard(_))
     }
 
     /// Requests a line and shows the prompt. Does nothing if a line was already requested.
-    pub fn request_line(&mut self, prompt: &str, remember: bool) {
+    pub(crate) fn request_line(&mut self, prompt: &str, remember: bool) {
         if std::mem::replace(&mut self.requested, true) {
             return;
         }
@@ -78,7 +78,7 @@ impl Input {
     }
 
     /// The requested line. Cancel safe.
-    pub async fn next(&mut self) -> UserInput {
+    pub(crate) async fn next(&mut self) -> UserInput {
         if !self.requested {
             return pending().await;
         }
@@ -92,7 +92,7 @@ impl Input {
     }
 
     /// Discards the remaining input, unless the chat is interactive.
-    pub fn discard_rest(&mut self) {
+    pub(crate) fn discard_rest(&mut self) {
         if !self.is_keyboard() {
             self.source = Source::Prompts(VecDeque::new());
         }

@@ -1,9 +1,9 @@
 //! A component process together with its children.
 
 #[cfg(unix)]
-pub use unix::Group;
+pub(crate) use unix::Group;
 #[cfg(windows)]
-pub use windows::Group;
+pub(crate) use windows::Group;
 
 /// On Unix: a process group.
 #[cfg(unix)]
@@ -23,7 +23,7 @@ mod unix {
 
     /// The entry of a process group on the list of the reaper.
     #[derive(Debug, Clone, Copy)]
-    pub struct ReaperEntry {
+    pub(crate) struct ReaperEntry {
         pipe: Option<i32>,
         token: u32,
     }
@@ -41,14 +41,14 @@ mod unix {
         }
 
         /// Removes the entry from the list.
-        pub fn remove(self) {
+        pub(crate) fn remove(self) {
             self.send(0, 0);
         }
     }
 
     /// A start in progress. It may fail even after the process has started to run.
     #[derive(Debug)]
-    pub struct PendingStart {
+    pub(crate) struct PendingStart {
         entry: ReaperEntry,
         /// The forked child writes its process id here before it executes the program.
         pid_reader: PipeReader,
@@ -57,7 +57,7 @@ mod unix {
     impl PendingStart {
         /// Cleans up after a failed start. If the process is running, kills it and its group. Then removes the
         /// entry from the list of the reaper.
-        pub fn abandon(mut self) {
+        pub(crate) fn abandon(mut self) {
             let mut pid = [0; 4];
             let read = self.pid_reader.read_exact(&mut pid);
             let pid = read.ok().and_then(|()| Pid::from_raw(i32::from_ne_bytes(pid)));
@@ -75,7 +75,7 @@ mod unix {
 
     /// The process group of a component.
     #[derive(Debug, Clone)]
-    pub struct Group {
+    pub(crate) struct Group {
         /// The process id of the leader. `None` once the group has ended, because the system may then reuse
         /// the id. Locked while a signal is sent, so that the group cannot end at that moment.
         leader: Arc<Mutex<Option<Pid>>>,
@@ -85,7 +85,10 @@ mod unix {
     impl Group {
         /// Configures a command to start in a new process group. If the start fails, call
         /// [`PendingStart::abandon`].
-        pub fn prepare(command: &mut Command, cleanup: ProcessCleanup) -> io::Result<PendingStart> {
+        pub(crate) fn prepare(
+            command: &mut Command,
+            cleanup: ProcessCleanup,
+        ) -> io::Result<PendingStart> {
             command.process_group(0);
             let (pid_reader, mut pid_writer) = io::pipe()?;
             rustix::io::ioctl_fionbio(&pid_reader, true)?;
@@ -118,18 +121,18 @@ mod unix {
         }
 
         /// The group of a started child.
-        pub fn for_child(child: &Child, pending: &PendingStart) -> io::Result<Group> {
+        pub(crate) fn for_child(child: &Child, pending: &PendingStart) -> io::Result<Group> {
             let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
             Ok(Group { leader: Arc::new(Mutex::new(leader)), entry: pending.entry })
         }
 
         /// Asks the processes of the group to exit.
-        pub fn terminate(&self) {
+        pub(crate) fn terminate(&self) {
             self.signal(Signal::TERM);
         }
 
         /// Kills the processes of the group.
-        pub fn kill(&self) {
+        pub(crate) fn kill(&self) {
             self.signal(Signal::KILL);
         }
 
@@ -142,7 +145,7 @@ mod unix {
 
         /// Waits until the leader has exited, then kills the rest of the group. Does not reap the leader
         /// before that, because its process id, which identifies the group, could be reused.
-        pub async fn end(&self, child: &mut Child) {
+        pub(crate) async fn end(&self, child: &mut Child) {
             match signal(SignalKind::child()) {
                 Ok(mut children) => {
                     while !self.leader_has_ended() && children.recv().await.is_some() {}
@@ -210,26 +213,29 @@ mod windows {
 
     /// A start in progress. If it fails, dropping the handle of the process kills it.
     #[derive(Debug)]
-    pub struct PendingStart;
+    pub(crate) struct PendingStart;
 
     impl PendingStart {
         /// Does nothing.
-        pub fn abandon(self) {}
+        pub(crate) fn abandon(self) {}
     }
 
     /// The job object of a component.
     #[derive(Debug, Clone)]
-    pub struct Group(Arc<Job>);
+    pub(crate) struct Group(Arc<Job>);
 
     impl Group {
         /// Configures a command to start suspended, so that it is in its job before it can start children.
-        pub fn prepare(command: &mut Command, _ties: ProcessCleanup) -> io::Result<PendingStart> {
+        pub(crate) fn prepare(
+            command: &mut Command,
+            _ties: ProcessCleanup,
+        ) -> io::Result<PendingStart> {
             command.creation_flags(START_SUSPENDED).kill_on_drop(true);
             Ok(PendingStart)
         }
 
         /// Adds a started child to a new job and resumes it.
-        pub fn for_child(child: &Child, _attempt: &PendingStart) -> io::Result<Group> {
+        pub(crate) fn for_child(child: &Child, _attempt: &PendingStart) -> io::Result<Group> {
             let (Some(handle), Some(id)) = (child.raw_handle(), child.id()) else {
                 return Err(io::Error::other("the process exited immediately"));
             };
@@ -240,17 +246,17 @@ mod windows {
         }
 
         /// Waits until the process has exited, then kills its children.
-        pub async fn end(&self, child: &mut Child) {
+        pub(crate) async fn end(&self, child: &mut Child) {
             let _ = child.wait().await;
             self.kill();
         }
 
         /// Does nothing: Windows cannot ask a process without a window to exit. Closing its standard input must
         /// suffice.
-        pub fn terminate(&self) {}
+        pub(crate) fn terminate(&self) {}
 
         /// Kills the processes of the job.
-        pub fn kill(&self) {
+        pub(crate) fn kill(&self) {
             self.0.end();
         }
     }

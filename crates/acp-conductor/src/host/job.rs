@@ -17,7 +17,7 @@ use windows_sys::Win32::System::Threading::{
 };
 
 /// The creation flag of a process that is suspended until [`resume`].
-pub const START_SUSPENDED: u32 = CREATE_SUSPENDED;
+pub(crate) const START_SUSPENDED: u32 = CREATE_SUSPENDED;
 
 /// The exit code of processes that are killed with their job.
 const KILLED: u32 = 1;
@@ -25,11 +25,11 @@ const KILLED: u32 = 1;
 /// A job whose processes are killed when its last handle is closed. There is one handle, and it is not
 /// inherited.
 #[derive(Debug)]
-pub struct Job(OwnedHandle);
+pub(crate) struct Job(OwnedHandle);
 
 impl Job {
     /// An empty job.
-    pub fn new() -> io::Result<Job> {
+    pub(crate) fn new() -> io::Result<Job> {
         // SAFETY: no attributes and no name; the handle is checked before it is used.
         let handle = unsafe { CreateJobObjectW(ptr::null(), ptr::null()) };
         let job = Job(owned(handle)?);
@@ -48,20 +48,20 @@ impl Job {
     }
 
     /// Adds a process, and everything that it starts from now on.
-    pub fn add(&self, process: RawHandle) -> io::Result<()> {
+    pub(crate) fn add(&self, process: RawHandle) -> io::Result<()> {
         // SAFETY: both handles are open; an invalid handle is reported as an error.
         check(unsafe { AssignProcessToJobObject(self.0.as_raw_handle(), process) })
     }
 
     /// Kills all processes of the job.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         // SAFETY: the handle is open.
         let _ = unsafe { TerminateJobObject(self.0.as_raw_handle(), KILLED) };
     }
 }
 
 /// Resumes a process that was started suspended. It has a single thread.
-pub fn resume(process: u32) -> io::Result<()> {
+pub(crate) fn resume(process: u32) -> io::Result<()> {
     // SAFETY: no pointers; the handle is checked before it is used.
     let snapshot = owned(unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) })?;
     let mut thread =

@@ -85,7 +85,7 @@ mod linux {
     }
 
     /// Returns whether any process was killed.
-    pub fn kill_once(tag: &str) -> bool {
+    pub(crate) fn kill_once(tag: &str) -> bool {
         let Ok(processes) = fs::read_dir("/proc") else { return false };
         let own = std::process::id();
         let pids = processes.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());

@@ -19,7 +19,7 @@ const MAX_EVENTS: usize = 64;
 
 /// The connected MCP clients, and the listeners for new ones.
 #[derive(Debug)]
-pub struct Clients {
+pub(crate) struct Clients {
     pub(crate) listeners: Listeners,
     senders: BTreeMap<ClientId, ClientSender>,
     receiver: Receiver<ClientEvent>,
@@ -28,24 +28,24 @@ pub struct Clients {
 
 impl Clients {
     /// No clients, and no open listeners.
-    pub fn new(max_line: usize) -> Clients {
+    pub(crate) fn new(max_line: usize) -> Clients {
         let (events, receiver) = channel(MAX_EVENTS);
         let listeners = Listeners::new(events, max_line);
         Clients { listeners, senders: BTreeMap::new(), receiver, reading: true }
     }
 
     /// Pauses or resumes reading from the clients.
-    pub fn set_reading(&mut self, reading: bool) {
+    pub(crate) fn set_reading(&mut self, reading: bool) {
         self.reading = reading;
     }
 
     /// Disconnects a client.
-    pub fn disconnect(&mut self, client_id: ClientId) {
+    pub(crate) fn disconnect(&mut self, client_id: ClientId) {
         self.senders.remove(&client_id);
     }
 
     /// The number of connected clients.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.senders.len()
     }
 }

@@ -32,19 +32,19 @@ fn address(port: u16) -> io::Result<SocketAddr> {
 }
 
 /// Opens the socket of a port.
-pub fn listen(port: u16) -> io::Result<UnixListener> {
+pub(crate) fn listen(port: u16) -> io::Result<UnixListener> {
     let listener = Listener::bind_addr(&address(port)?)?;
     listener.set_nonblocking(true)?;
     UnixListener::from_std(listener)
 }
 
 /// Whether the peer is a process of the same user.
-pub fn is_same_user(stream: &UnixStream) -> bool {
+pub(crate) fn is_same_user(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| is_own_uid(peer.uid()))
 }
 
 /// Receives the first line and the two descriptors.
-pub async fn receive(stream: &UnixStream) -> Option<(Vec<u8>, [OwnedFd; 2])> {
+pub(crate) async fn receive(stream: &UnixStream) -> Option<(Vec<u8>, [OwnedFd; 2])> {
     let mut line = vec![0; MAX_FIRST_LINE];
     loop {
         stream.readable().await.ok()?;
@@ -71,14 +71,14 @@ pub async fn receive(stream: &UnixStream) -> Option<(Vec<u8>, [OwnedFd; 2])> {
 }
 
 /// Reads from a client that was handed over. Ends when the client closes its output or `conductor mcp` exits.
-pub struct HandedOverReader {
+pub(crate) struct HandedOverReader {
     reader: Reader,
     holder: UnixStream,
 }
 
 impl HandedOverReader {
     /// Accepts the streams, and waits until `conductor mcp` confirms that it does not read them itself.
-    pub async fn take(
+    pub(crate) async fn take(
         [input, output]: [OwnedFd; 2],
         mut holder: UnixStream,
     ) -> Option<(HandedOverReader, Writer)> {
@@ -116,7 +116,7 @@ impl AsyncRead for HandedOverReader {
 
 /// Hands the standard streams over to the conductor, and waits until it has finished. Returns `None` if that is
 /// not possible; then `conductor mcp` uses the port.
-pub fn hand_over(port: u16, secret: &str, until: Instant) -> Option<()> {
+pub(crate) fn hand_over(port: u16, secret: &str, until: Instant) -> Option<()> {
     let (input, output) = (rustix::stdio::stdin(), rustix::stdio::stdout());
     if !is_pollable(input) || !is_pollable(output) {
         return None;

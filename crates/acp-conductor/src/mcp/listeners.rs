@@ -43,7 +43,7 @@ pub(super) struct ListenerContext {
 
 impl ListenerContext {
     /// A new client id.
-    pub fn next_client(&self) -> ClientId {
+    pub(crate) fn next_client(&self) -> ClientId {
         ClientId(self.client_ids.fetch_add(1, Ordering::Relaxed))
     }
 }
@@ -173,7 +173,7 @@ impl std::fmt::Debug for Listeners {
 
 impl Credentials {
     /// The ticket with this secret. Compares all secrets, so that the duration reveals nothing.
-    pub fn by_secret(&self, secret: &[u8]) -> Option<Ticket> {
+    pub(crate) fn by_secret(&self, secret: &[u8]) -> Option<Ticket> {
         let mut found = None;
         for (ticket, credential) in self.table().iter() {
             if constant_time_eq(credential.secret.as_bytes(), secret) {
@@ -184,7 +184,7 @@ impl Credentials {
     }
 
     /// The ticket with this path token, and whether the secret is correct.
-    pub fn by_path(&self, path_token: &str, secret: &[u8]) -> Option<(Ticket, bool)> {
+    pub(crate) fn by_path(&self, path_token: &str, secret: &[u8]) -> Option<(Ticket, bool)> {
         let table = self.table();
         let (ticket, credential) =
             table.iter().find(|(_, credential)| credential.path_token == path_token)?;
@@ -204,17 +204,17 @@ pub(super) struct Acceptor {
 
 impl Acceptor {
     /// Accepts the connections of a listener.
-    pub fn new(listener: TcpListener) -> Acceptor {
+    pub(crate) fn new(listener: TcpListener) -> Acceptor {
         Acceptor { listener, unauthenticated: Unauthenticated::default() }
     }
 
     /// Reserves a slot for a connection until it has authenticated.
-    pub async fn reserve_slot(&self, stream: &TcpStream) -> Slot {
+    pub(crate) async fn reserve_slot(&self, stream: &TcpStream) -> Slot {
         self.unauthenticated.add(stream).await
     }
 
     /// The next connection. Cancel safe.
-    pub async fn next(&self) -> TcpStream {
+    pub(crate) async fn next(&self) -> TcpStream {
         // Lets accepted connections authenticate before a new one can evict them.
         tokio::task::yield_now().await;
         loop {

@@ -24,11 +24,11 @@ const MAX_CLIENTS: usize = 8;
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A client waits for a snapshot, which is sent here.
-pub type StatusRequest = oneshot::Sender<Status>;
+pub(crate) type StatusRequest = oneshot::Sender<Status>;
 
 /// Accepts status requests. Dropping it disconnects the clients and removes the socket.
 #[derive(Debug)]
-pub struct StatusServer {
+pub(crate) struct StatusServer {
     path: PathBuf,
     requests: Receiver<StatusRequest>,
     listening: JoinHandle<()>,
@@ -36,7 +36,7 @@ pub struct StatusServer {
 
 impl StatusServer {
     /// Opens the socket. If that fails, logs a warning: the chain does not depend on it.
-    pub fn open() -> Option<StatusServer> {
+    pub(crate) fn open() -> Option<StatusServer> {
         let mut errors = Vec::new();
         for directory in socket::directories() {
             match socket::bind(&directory)
@@ -59,7 +59,7 @@ impl StatusServer {
     }
 
     /// The next request for a snapshot.
-    pub fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<StatusRequest>> {
+    pub(crate) fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<StatusRequest>> {
         self.requests.poll_recv(cx)
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 /// The directories for sockets, in order of preference.
-pub fn directories() -> Vec<PathBuf> {
+pub(crate) fn directories() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|it| it.is_absolute()).map(|it| it.join("conductor"));
     let shared = std::env::temp_dir().join(format!("conductor-{}", current_user()));
@@ -16,12 +16,12 @@ pub fn directories() -> Vec<PathBuf> {
 }
 
 /// The user id of this process.
-pub fn current_user() -> u32 {
+pub(crate) fn current_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
 /// Creates the socket of this process in the directory. Creates the directory if it does not exist.
-pub fn bind(directory: &Path) -> io::Result<(UnixListener, PathBuf)> {
+pub(crate) fn bind(directory: &Path) -> io::Result<(UnixListener, PathBuf)> {
     let pid = std::process::id();
     let path = directory.join(format!("{pid}.sock"));
     // Socket paths are limited to about 100 bytes.
@@ -47,7 +47,7 @@ pub fn bind(directory: &Path) -> io::Result<(UnixListener, PathBuf)> {
 
 /// Checks that only this user can access the directory. In a shared temporary directory another user may
 /// have created it.
-pub fn check(directory: &Path) -> io::Result<()> {
+pub(crate) fn check(directory: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(directory)?;
     let problem = if !found.is_dir() {
         "it is not a directory"
@@ -62,7 +62,7 @@ pub fn check(directory: &Path) -> io::Result<()> {
 }
 
 /// The sockets in a directory, with their process ids.
-pub fn sockets(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+pub(crate) fn sockets(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     check(directory)?;
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {

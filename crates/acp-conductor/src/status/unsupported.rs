@@ -8,14 +8,17 @@ use super::{QueryResult, Status};
 
 /// Never exists.
 #[derive(Debug)]
-pub enum StatusServer {}
+pub(crate) enum StatusServer {}
 
 impl StatusServer {
-    pub fn open() -> Option<StatusServer> {
+    pub(crate) fn open() -> Option<StatusServer> {
         None
     }
 
-    pub fn poll_request(&mut self, _cx: &mut Context<'_>) -> Poll<Option<oneshot::Sender<Status>>> {
+    pub(crate) fn poll_request(
+        &mut self,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<oneshot::Sender<Status>>> {
         match *self {}
     }
 }

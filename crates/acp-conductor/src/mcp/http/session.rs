@@ -80,7 +80,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub fn new(id: &Id, call: &Call) -> Request {
+    pub(crate) fn new(id: &Id, call: &Call) -> Request {
         let token = call.params.as_ref().and_then(|it| it.at(&["_meta", "progressToken"]));
         Request { id: id.detached(), token: token.and_then(|it| Id::new(it.detached())) }
     }
@@ -106,7 +106,7 @@ pub(super) enum MessageKind {
 }
 
 impl Session {
-    pub fn new(
+    pub(crate) fn new(
         client_id: ClientId,
         ticket: Ticket,
         outgoing: ClientReceiver,
@@ -129,14 +129,18 @@ impl Session {
     }
 
     /// Opens the response to a POST with these requests. With `only_answers` it carries no other messages.
-    pub fn open_post(self: &Arc<Session>, requests: Vec<Request>, only_answers: bool) -> Reader {
+    pub(crate) fn open_post(
+        self: &Arc<Session>,
+        requests: Vec<Request>,
+        only_answers: bool,
+    ) -> Reader {
         let kind = Kind::Post { requests, only_answers };
         Reader { number: self.change(|state| state.open(kind)), session: self.clone() }
     }
 
     /// Opens the response to a GET. It replaces an earlier one, whose connection may be broken, and takes over
     /// its unsent messages.
-    pub fn open_get(self: &Arc<Session>) -> Reader {
+    pub(crate) fn open_get(self: &Arc<Session>) -> Reader {
         let number = self.change(|state| {
             let mut messages = VecDeque::new();
             for stream in state.streams.values_mut() {
@@ -157,13 +161,13 @@ impl Session {
     }
 
     /// Disconnects the client.
-    pub fn disconnect(&self) {
+    pub(crate) fn disconnect(&self) {
         self.change(State::disconnect);
     }
 
     /// Distributes the messages to the client to its streams. Ready when the client or the conductor has
     /// disconnected.
-    pub fn poll_deliver(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_deliver(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.change(|state| {
             while !state.disconnected {
                 let next = pin!(state.outgoing.next()).poll(cx);
@@ -181,7 +185,7 @@ impl Session {
     }
 
     /// Ends the session: answers the open requests with an error and ends the streams.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.change(|state| {
             state.ended = true;
             for stream in state.streams.values_mut() {
@@ -359,7 +363,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// The next message; `None` at the end of the response.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<OutgoingMessage>> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<OutgoingMessage>> {
         self.session.change(|state| {
             let Some(stream) = state.streams.get_mut(&self.number) else {
                 return Poll::Ready(None);
@@ -386,7 +390,7 @@ impl Reader {
     }
 
     /// The next message; `None` at the end of the response.
-    pub async fn next(&mut self) -> Option<OutgoingMessage> {
+    pub(crate) async fn next(&mut self) -> Option<OutgoingMessage> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 }
