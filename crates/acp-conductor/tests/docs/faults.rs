@@ -197,7 +197,7 @@ const FAULTS: [(&str, &[&str]); 42] = [
         "a component cannot be executed, and its process id is reused by another program",
         &[
             "a_command_that_cannot_be_executed_is_not_on_the_list",
-            "a_number_that_belongs_to_another_process_by_now_is_spared",
+            "a_process_that_reuses_a_process_id_is_not_killed",
         ],
     ),
     (
