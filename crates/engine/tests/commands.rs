@@ -1,10 +1,9 @@
-//! What a user can want of a chain that runs: issue 12, item 1.
+//! The commands that a user can give while a chain runs (issue 12, item 1).
 
 use testkit::script::{check, check_live};
 
-/// The policy of a component is about failures. A command counts for more.
 #[test]
-fn a_component_is_restarted_on_command_whatever_its_policy_is() {
+fn a_command_restarts_a_component_whatever_its_policy_is() {
     for policy in ["", "+bypass", "+restart"] {
         check_live(
             &format!("editor p1{policy} agent"),
@@ -30,7 +29,7 @@ fn a_component_is_restarted_on_command_whatever_its_policy_is() {
 }
 
 #[test]
-fn a_request_that_a_restarted_component_had_is_answered() {
+fn a_pending_request_of_a_restarted_component_is_answered() {
     check_live(
         "editor p1 agent",
         r##"
@@ -43,9 +42,8 @@ fn a_request_that_a_restarted_component_had_is_answered() {
     );
 }
 
-/// The delay before a restart is for components that fail again and again. A user need not wait for it.
 #[test]
-fn a_component_that_waits_for_its_restart_is_started_at_once() {
+fn a_restart_command_skips_the_restart_delay() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -59,7 +57,7 @@ fn a_component_that_waits_for_its_restart_is_started_at_once() {
 }
 
 #[test]
-fn a_proxy_is_left_out_on_command() {
+fn a_command_bypasses_a_proxy() {
     check_live(
         "editor p1 p2 agent",
         r##"
@@ -76,7 +74,7 @@ fn a_proxy_is_left_out_on_command() {
 }
 
 #[test]
-fn a_command_that_cannot_be_followed_says_why_and_changes_nothing() {
+fn a_command_that_is_not_possible_warns_and_changes_nothing() {
     check_live(
         "editor p1 agent",
         r##"
@@ -112,9 +110,8 @@ fn a_command_that_cannot_be_followed_says_why_and_changes_nothing() {
     );
 }
 
-/// Messages in both directions keep their order.
 #[test]
-fn messages_are_held_for_a_component_until_they_are_released() {
+fn held_messages_are_delivered_in_order_when_they_are_released() {
     check_live(
         "editor p1 agent",
         r##"
@@ -134,9 +131,9 @@ fn messages_are_held_for_a_component_until_they_are_released() {
     );
 }
 
-/// The gate opens when the component is gone: its next life must be told of the sessions.
+/// The gate opens when the component ends, so that the set-up requests can be replayed.
 #[test]
-fn what_was_held_for_a_component_is_not_for_the_next_one() {
+fn held_messages_are_dropped_when_their_component_ends() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -155,9 +152,8 @@ fn what_was_held_for_a_component_is_not_for_the_next_one() {
     );
 }
 
-/// Every request is answered, also those whose answers are held when the chain ends.
 #[test]
-fn what_is_held_for_the_editor_is_delivered_when_the_chain_ends() {
+fn held_messages_for_the_editor_are_delivered_when_the_chain_ends() {
     for end in ["stop", "editor closes its output"] {
         check_live(
             "editor p1 agent",
@@ -177,7 +173,7 @@ fn what_is_held_for_the_editor_is_delivered_when_the_chain_ends() {
 }
 
 #[test]
-fn a_component_that_is_being_started_is_not_restarted() {
+fn a_component_that_is_being_started_cannot_be_restarted() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -194,9 +190,9 @@ fn a_component_that_is_being_started_is_not_restarted() {
     );
 }
 
-/// A kind of message goes around a component that has crashed on it twice, but not if the component never got it.
+/// Messages that a component never received cannot have crashed it.
 #[test]
-fn a_component_is_not_blamed_for_messages_that_were_held() {
+fn held_messages_are_no_poison() {
     let life = r##"
         hold p1
         agent  > u {}

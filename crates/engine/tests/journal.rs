@@ -1,4 +1,4 @@
-//! A run of the core is recorded and replayed.
+//! Records the core and replays its journal.
 
 use acp_wire::dialect::Generation;
 use bytes::Bytes;
@@ -47,21 +47,21 @@ fn setup() -> Setup {
 }
 
 /// A core with a recorder.
-struct Play {
+struct RecordedCore {
     core: Core,
     out: Outputs,
     recorder: Recorder,
     now: Time,
 }
 
-impl Play {
-    fn new() -> Play {
+impl RecordedCore {
+    fn new() -> RecordedCore {
         let setup = setup();
         let recorder = Recorder::new(&setup);
-        Play { core: Core::new(setup), out: Outputs::default(), recorder, now: Time(0) }
+        RecordedCore { core: Core::new(setup), out: Outputs::default(), recorder, now: Time(0) }
     }
 
-    /// The outputs, as the program that drives the core would see them.
+    /// Handles an input and returns the outputs as text.
     fn handle(&mut self, input: Input) -> String {
         self.now = self.now.plus(7);
         self.recorder.input(self.now, &input);
@@ -77,7 +77,7 @@ impl Play {
         self.handle(Input::Line { link: Link::main(seat), line })
     }
 
-    /// Everything that waits for a seat is written.
+    /// Writes all queued bytes of a seat, and returns them.
     fn read(&mut self, seat: Seat) -> String {
         let link = Link::main(seat);
         let queue = self.out.queue(link).expect("a queue");
@@ -93,41 +93,41 @@ impl Play {
     }
 }
 
-/// The journal of a chain: the handshake, a bad line, a crash and a restart, a drop of what was queued.
+/// The journal of a chain with a handshake, a malformed line, a crash with dropped bytes, and a restart.
 fn recorded() -> Vec<u8> {
-    let mut play = Play::new();
+    let mut test = RecordedCore::new();
     let greeting = br#"{"jsonrpc":"2.0","id":1e0,"method":"initialize"}"#;
-    play.line(Seat::OUTER, greeting);
+    test.line(Seat::OUTER, greeting);
     let greeting = br#"{"jsonrpc":"2.0","id":12345678901234567890,"method":"initialize","params":{"protocolVersion":1,"n":1.50,"a":"\u00e9"}}"#;
-    let started = play.line(Seat::OUTER, greeting);
+    let started = test.line(Seat::OUTER, greeting);
     assert!(started.contains("Start { seat: Seat(1), life: 0 }"), "{started}");
-    let asked = play.read(PROXY);
+    let asked = test.read(PROXY);
     assert!(asked.contains("proxy/initialize") && asked.contains("1.50"), "{asked}");
-    play.line(PROXY, br#"{"jsonrpc":"2.0","id":"p","method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1}}}"#);
-    let asked = play.read(AGENT);
+    test.line(PROXY, br#"{"jsonrpc":"2.0","id":"p","method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1}}}"#);
+    let asked = test.read(AGENT);
     assert!(asked.contains("c:2"), "{asked}");
-    play.line(AGENT, b"\xff\xfe not UTF-8");
-    play.line(AGENT, br#"{"jsonrpc":"2.0","id":"c:2","result":{"protocolVersion":1}}"#);
-    play.read(PROXY);
-    play.line(PROXY, br#"{"jsonrpc":"2.0","id":"c:1","result":{"protocolVersion":1}}"#);
-    assert!(play.read(Seat::OUTER).contains("12345678901234567890"));
-    // What is queued for the proxy when it crashes is dropped.
-    play.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}"#);
+    test.line(AGENT, b"\xff\xfe not UTF-8");
+    test.line(AGENT, br#"{"jsonrpc":"2.0","id":"c:2","result":{"protocolVersion":1}}"#);
+    test.read(PROXY);
+    test.line(PROXY, br#"{"jsonrpc":"2.0","id":"c:1","result":{"protocolVersion":1}}"#);
+    assert!(test.read(Seat::OUTER).contains("12345678901234567890"));
+    // The bytes that are queued for the proxy are dropped when it crashes.
+    test.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}"#);
     let lines = vec!["panicked at \u{1b}[31m".into()];
-    play.handle(Input::Stderr { seat: PROXY, life: 0, lines });
-    play.handle(Input::InputClosed(Link::main(PROXY)));
-    play.handle(Input::Exited { seat: PROXY, life: 0, how: ExitCause::Signal(9) });
+    test.handle(Input::Stderr { seat: PROXY, life: 0, lines });
+    test.handle(Input::InputClosed(Link::main(PROXY)));
+    test.handle(Input::Exited { seat: PROXY, life: 0, how: ExitCause::Signal(9) });
     let rest = Some(Line::Text("{\"half".into()));
-    play.handle(Input::OutputClosed { link: Link::main(PROXY), rest });
-    let started = play.tick();
+    test.handle(Input::OutputClosed { link: Link::main(PROXY), rest });
+    let started = test.tick();
     assert!(started.contains("Start { seat: Seat(1), life: 1 }"), "{started}");
-    assert!(play.read(PROXY).contains("initialize"));
+    assert!(test.read(PROXY).contains("initialize"));
     assert!(
-        play.handle(Input::Command(Command::Stop)).contains("Finish")
-            || play.tick().contains("Finish")
+        test.handle(Input::Command(Command::Stop)).contains("Finish")
+            || test.tick().contains("Finish")
     );
-    play.read(Seat::OUTER);
-    play.recorder.take()
+    test.read(Seat::OUTER);
+    test.recorder.take()
 }
 
 fn lines(journal: &[u8]) -> Vec<&[u8]> {
@@ -140,44 +140,44 @@ fn a_journal_replays_identically() {
     let text = std::str::from_utf8(&journal).expect("UTF-8");
     assert!(text.contains(r#"{"hex":"fffe"#), "{text}");
     assert!(text.contains(r#""dropped":"#) && text.contains("life"), "{text}");
-    let report = replay(lines(&journal)).expect("it replays identically");
-    assert_eq!(report.inputs, lines(&journal).len() - 1);
-    assert!(report.outputs > 10 && report.bytes > 500 && !report.cut_off, "{report:?}");
+    let summary = replay(lines(&journal)).expect("it replays identically");
+    assert_eq!(summary.inputs, lines(&journal).len() - 1);
+    assert!(summary.outputs > 10 && summary.bytes > 500 && !summary.cut_off, "{summary:?}");
 }
 
 #[test]
-fn the_end_of_a_journal_may_be_missing() {
+fn an_incomplete_journal_can_be_replayed() {
     let journal = recorded();
-    let report = replay(lines(&journal[..journal.len() - 5])).expect("it replays identically");
-    assert_eq!((report.inputs, report.cut_off), (lines(&journal).len() - 1, true));
-    assert!(report.last_input, "the input of the last line is whole");
-    // The input of the last line has no end, either.
+    let summary = replay(lines(&journal[..journal.len() - 5])).expect("it replays identically");
+    assert_eq!((summary.inputs, summary.cut_off), (lines(&journal).len() - 1, true));
+    assert!(summary.last_input, "the input of the last line is complete");
+    // The input of the last line is incomplete, too.
     let last = lines(&journal).last().map_or(0, |it| it.len());
-    let report =
+    let summary =
         replay(lines(&journal[..journal.len() - last + 12])).expect("it replays identically");
-    assert_eq!((report.inputs, report.cut_off), (lines(&journal).len() - 2, true));
-    assert!(!report.last_input);
-    // The first line has no end.
+    assert_eq!((summary.inputs, summary.cut_off), (lines(&journal).len() - 2, true));
+    assert!(!summary.last_input);
+    // The first line is incomplete.
     for journal in [&b""[..], &journal[..50]] {
-        let report = replay(lines(journal)).expect("there is nothing to replay");
-        assert_eq!((report.inputs, report.cut_off), (0, true));
+        let summary = replay(lines(journal)).expect("there is nothing to replay");
+        assert_eq!((summary.inputs, summary.cut_off), (0, true));
     }
 }
 
-/// The core has panicked: it has not come back from the last input.
+/// This is how a journal ends when the core panics.
 #[test]
-fn the_last_input_is_replayed_although_nothing_is_known_of_its_effects() {
-    let mut play = Play::new();
-    play.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#);
+fn the_last_input_is_replayed_even_if_its_effects_are_missing() {
+    let mut test = RecordedCore::new();
+    test.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#);
     let servers =
         acp_wire::Json::parse(r#"{"a":1,"effects":{"b":[]}}"#).map_err(|why| why.to_string());
     let input = Input::RelayOpened { seat: PROXY, life: 0, servers };
-    play.recorder.input(Time(20), &input);
-    let journal = play.recorder.take();
+    test.recorder.input(Time(20), &input);
+    let journal = test.recorder.take();
     assert!(!journal.ends_with(b"\n"));
     let lines = lines(&journal);
-    let mut replay = JournalReplay::new(lines[0]).expect("a header").expect("a whole line");
-    let step = replay.step(lines[1]).expect("it replays identically").expect("a whole line");
+    let mut replay = JournalReplay::new(lines[0]).expect("a header").expect("a complete line");
+    let step = replay.step(lines[1]).expect("it replays identically").expect("a complete line");
     assert!(step.compared);
     let step = replay.step(lines[2]).expect("there is nothing to compare").expect("an input");
     assert!(!step.compared && step.at == Time(20));
@@ -185,33 +185,33 @@ fn the_last_input_is_replayed_although_nothing_is_known_of_its_effects() {
 }
 
 #[test]
-fn a_byte_that_differs_is_reported_with_both_sides() {
+fn a_different_byte_is_reported_with_both_versions() {
     let journal = String::from_utf8(recorded()).expect("UTF-8");
     let changed = journal.replacen(r#"\"n\":1.50"#, r#"\"n\":1.51"#, 2);
     assert_eq!(changed.len(), journal.len());
-    // The first is in the input, the second in what was seen of it.
+    // The first is in the input, the second in the observation of the tap.
     let changed = changed.replacen(r#"\"n\":1.51"#, r#"\"n\":1.50"#, 1);
     let why = replay(lines(changed.as_bytes())).expect_err("it differs");
     assert!(matches!(why, ReplayError::Different { line: 3, .. }), "{why}");
     let why = why.to_string();
-    let (recorded, replayed) = why.split_once("replayed:").expect("both sides");
+    let (recorded, replayed) = why.split_once("replayed:").expect("both versions");
     assert!(recorded.contains("1.51") && replayed.contains("1.50"), "{why}");
     assert!(why.contains("before:   line 2:") && why.contains("from outer: initialize"), "{why}");
 }
 
 #[test]
-fn a_drop_that_differs_is_reported() {
+fn a_different_number_of_dropped_bytes_is_reported() {
     let journal = String::from_utf8(recorded()).expect("UTF-8");
-    // The count of a drop gets another digit.
+    // Adds a digit to the number of dropped bytes.
     let mut drops = journal.match_indices(r#""dropped":"#).map(|(at, key)| at + key.len());
-    let at = drops.find(|at| !journal[*at..].starts_with('0')).expect("a drop");
+    let at = drops.find(|at| !journal[*at..].starts_with('0')).expect("dropped bytes");
     let changed = format!("{}1{}", &journal[..at], &journal[at..]).into_bytes();
     let why = replay(lines(&changed)).expect_err("it differs");
     assert!(matches!(why, ReplayError::Different { .. }), "{why}");
 }
 
 #[test]
-fn what_is_not_a_journal_is_refused() {
+fn a_file_that_is_not_a_journal_is_refused() {
     let refused = |text: &str| replay(lines(text.as_bytes())).expect_err(text).to_string();
     assert!(refused("my notes").contains("line 1"));
     assert!(refused("{}\n").contains("this is not a journal"));
@@ -225,13 +225,13 @@ fn what_is_not_a_journal_is_refused() {
 }
 
 #[test]
-fn a_journal_can_be_stepped_through() {
+fn a_journal_can_be_replayed_step_by_step() {
     let journal = recorded();
     let lines = lines(&journal);
-    let mut replay = JournalReplay::new(lines[0]).expect("a header").expect("a whole line");
+    let mut replay = JournalReplay::new(lines[0]).expect("a header").expect("a complete line");
     let mut shown = Vec::new();
     for line in &lines[1..] {
-        let step = replay.step(line).expect("it replays identically").expect("a whole line");
+        let step = replay.step(line).expect("it replays identically").expect("a complete line");
         shown.extend(replay.show(&step));
     }
     let shown = shown.join("\n");

@@ -1,8 +1,8 @@
-//! Sessions that no component has: the component that had asked for them is gone.
+//! Orphaned sessions: the component that sent the set-up request has failed.
 
 use testkit::script::check_live;
 
-/// A proxy has passed on a request that sets up a session, and dies.
+/// The start of each script: a proxy forwards a set-up request, and is killed.
 const ASKED: &str = r##"
         editor > METHOD 4 PARAMS
         p1     < METHOD #1 PARAMS
@@ -14,15 +14,15 @@ const ASKED: &str = r##"
         agent  < $/cancel_request {"requestId":"#2"}
 "##;
 
-fn play(method: &str, params: &str, script: &str) {
+fn check_orphan(method: &str, params: &str, script: &str) {
     let asked = ASKED.replace("METHOD", method).replace("PARAMS", params);
     check_live("editor p1+restart agent", &format!("{asked}{script}"));
 }
 
-/// The session is set up all the same. It is closed, and what is said of it goes nowhere.
+/// The agent sets up the session. The core closes it, and drops messages about it.
 #[test]
-fn a_session_that_nobody_waits_for_is_closed() {
-    play(
+fn an_orphaned_session_is_closed() {
+    check_orphan(
         "session/new",
         "{}",
         r##"
@@ -36,7 +36,7 @@ fn a_session_that_nobody_waits_for_is_closed() {
     );
 }
 
-/// The next proxy comes back, and gets what was said of other sessions meanwhile.
+/// The restarted proxy gets the messages about other sessions.
 const BACK: &str = r##"
         p1 restarts
         started p1
@@ -46,7 +46,7 @@ const BACK: &str = r##"
 "##;
 
 #[test]
-fn only_what_is_said_of_that_session_goes_nowhere() {
+fn only_messages_about_the_orphaned_session_are_dropped() {
     let script = r##"
         agent  > result #2 {"sessionId":"s"}
         agent  < session/close r:1 {"sessionId":"s"}
@@ -63,24 +63,23 @@ fn only_what_is_said_of_that_session_goes_nowhere() {
         agent  > session/update {"sessionId":"s","n":6}
         p1     < ~session/update {"sessionId":"s","n":6}
         "##;
-    play("session/new", "{}", &script.replace("BACK", BACK));
+    check_orphan("session/new", "{}", &script.replace("BACK", BACK));
 }
 
-/// Nothing stands that would have to be closed.
 #[test]
-fn a_session_that_could_not_be_set_up_is_not_closed() {
+fn a_session_whose_set_up_failed_is_not_closed() {
     let script = r##"
         agent  > error #2 {"code":-32800,"message":"cancelled"}
         BACK
         agent  > session/update {"sessionId":"s","n":6}
         p1     < ~session/update {"sessionId":"s","n":6}
         "##;
-    play("session/new", "{}", &script.replace("BACK", BACK));
+    check_orphan("session/new", "{}", &script.replace("BACK", BACK));
 }
 
-/// A session that was there before is not closed: the editor will send its request again.
+/// The session existed before, and the editor will send its request again.
 #[test]
-fn a_session_that_was_to_be_taken_up_waits_for_the_editor() {
+fn an_orphaned_session_that_was_loaded_is_not_closed() {
     for method in ["session/load", "session/resume"] {
         let script = r##"
         agent  > session/update {"sessionId":"s","n":1}
@@ -97,13 +96,12 @@ fn a_session_that_was_to_be_taken_up_waits_for_the_editor() {
         p1     < ~session/update {"sessionId":"s","n":5}
         "##;
         let script = script.replace("BACK", BACK).replace("METHOD", method);
-        play(method, r#"{"sessionId":"s"}"#, &script);
+        check_orphan(method, r#"{"sessionId":"s"}"#, &script);
     }
 }
 
-/// What is kept is given up when the session ends.
 #[test]
-fn a_kept_session_that_is_closed_is_forgotten() {
+fn an_orphaned_session_that_was_loaded_is_forgotten_when_it_is_closed() {
     let script = r##"
         agent  > result #2 {}
         BACK
@@ -118,13 +116,13 @@ fn a_kept_session_that_is_closed_is_forgotten() {
         agent  > session/update {"sessionId":"s","n":5}
         p1     < ~session/update {"sessionId":"s","n":5}
         "##;
-    play("session/load", r#"{"sessionId":"s"}"#, &script.replace("BACK", BACK));
+    check_orphan("session/load", r#"{"sessionId":"s"}"#, &script.replace("BACK", BACK));
 }
 
-/// A session is closed through the component next to the one that asked for it. If that one cannot close it,
-/// or is gone, the next one is asked.
+/// The successor of the failed component gets the request first. If it cannot close the session, or is down, the next
+/// component gets it.
 #[test]
-fn a_session_is_closed_by_the_first_component_that_can() {
+fn an_orphaned_session_is_closed_by_the_first_component_that_can() {
     let asked = r##"
         editor > session/new 4 {}
         p1     < session/new #1 {}

@@ -1,9 +1,9 @@
-//! Turns in ACP version 2: the answer to a prompt accepts it, and the turn goes on until the session is idle.
+//! Turns in ACP version 2: the answer to a prompt only accepts it, and the turn is active until the session is idle.
 
 use testkit::script::check;
 
-/// The handshake of a chain in ACP version 2; the script begins after it.
-fn play(cast: &str, script: &str) {
+/// Checks a script that starts after the handshake of a chain in ACP version 2.
+fn check_v2(cast: &str, script: &str) {
     let (hello, v2) = (
         r#"{"protocolVersion":2,"info":{}}"#,
         r#"{"protocolVersion":2,"info":{},"capabilities":{}}"#,
@@ -21,7 +21,7 @@ fn play(cast: &str, script: &str) {
     };
     let mut text = String::new();
     for line in script.lines() {
-        // `agent > state idle` stands for the update that reports this state of session s.
+        // `agent > state idle` stands for the update with this state of session s.
         let words: Vec<&str> = line.split_whitespace().collect();
         text += &match words[..] {
             [who, way, "state", state] => update(who, way, "", state),
@@ -30,22 +30,21 @@ fn play(cast: &str, script: &str) {
         };
         text.push('\n');
     }
-    // Limits come first.
+    // Timeouts come before the handshake.
     let (limits, rest): (Vec<&str>, Vec<&str>) =
         text.lines().partition(|line| line.trim().starts_with("limit "));
     check(cast, &format!("{}\n{greeting}{}", limits.join("\n"), rest.join("\n")));
 }
 
-fn update(who: &str, way: &str, mark: &str, state: &str) -> String {
+fn update(name: &str, direction: &str, mark: &str, state: &str) -> String {
     format!(
-        r#"{who} {way} {mark}session/update {{"sessionId":"s","update":{{"sessionUpdate":"state_update","state":"{state}"}}}}"#
+        r#"{name} {direction} {mark}session/update {{"sessionId":"s","update":{{"sessionUpdate":"state_update","state":"{state}"}}}}"#
     )
 }
 
-/// The prompt was accepted, and the agent says nothing more.
 #[test]
 fn a_component_that_is_silent_in_a_turn_is_considered_stuck() {
-    play(
+    check_v2(
         "editor agent",
         r##"
         timeout prompt 1000
@@ -64,9 +63,8 @@ fn a_component_that_is_silent_in_a_turn_is_considered_stuck() {
     );
 }
 
-/// A turn that has ended is not waited for, nor is one of a session that is closed.
 #[test]
-fn nothing_is_waited_for_after_a_turn() {
+fn there_is_no_deadline_after_a_turn_has_ended_or_its_session_is_closed() {
     for end in [
         "agent > state idle\neditor < state idle",
         "editor > session/close 6 {\"sessionId\":\"s\"}\nagent < session/close #3 {\"sessionId\":\"s\"}\n\
@@ -82,13 +80,12 @@ fn nothing_is_waited_for_after_a_turn() {
         END
         time 60000
         "##;
-        play("editor agent", &script.replace("END", end));
+        check_v2("editor agent", &script.replace("END", end));
     }
 }
 
-/// The agent has the turn; the proxy, which has accepted the prompt as well, waits for it.
 #[test]
-fn the_last_component_that_has_a_turn_is_considered_stuck() {
+fn the_last_component_with_an_active_turn_is_considered_stuck() {
     let turn = r##"
         timeout prompt 1000
         timeout cancel 700
@@ -108,8 +105,8 @@ fn the_last_component_that_has_a_turn_is_considered_stuck() {
         p1     < ~session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"agent 'agent' …
         finished failed: …
     "##;
-    play("editor p1 agent", &format!("{turn}{silent}"));
-    // The agent is done: then the time of the proxy begins.
+    check_v2("editor p1 agent", &format!("{turn}{silent}"));
+    // The turn of the agent has ended. Now the timeout of the proxy starts.
     let done = r##"
         time 600
         agent  > state idle
@@ -119,8 +116,8 @@ fn the_last_component_that_has_a_turn_is_considered_stuck() {
         editor < session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"proxy 'p1' …
         finished failed: …
     "##;
-    play("editor p1 agent", &format!("{turn}{done}"));
-    // A cancelled turn ends as cancelled, whoever is stuck.
+    check_v2("editor p1 agent", &format!("{turn}{done}"));
+    // A cancelled turn ends as cancelled, whichever component is stuck.
     let cancelled = r##"
         time 300
         editor > session/cancel {"sessionId":"s"}
@@ -132,13 +129,12 @@ fn the_last_component_that_has_a_turn_is_considered_stuck() {
         p1     < ~session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"cancelled"}}
         finished failed: …
     "##;
-    play("editor p1 agent", &format!("{turn}{cancelled}"));
+    check_v2("editor p1 agent", &format!("{turn}{cancelled}"));
 }
 
-/// A proxy in a turn that has asked something since waits for the answer.
 #[test]
-fn a_component_that_asks_during_its_turn_is_not_stuck() {
-    play(
+fn a_component_with_a_pending_request_in_its_turn_is_not_stuck() {
+    check_v2(
         "editor agent",
         r##"
         timeout prompt 1000
@@ -160,9 +156,9 @@ fn a_component_that_asks_during_its_turn_is_not_stuck() {
     );
 }
 
-/// A component dies in its turn: the end of the turn is told, unless a component behind it goes on with it.
+/// Unless a later component continues the turn.
 #[test]
-fn the_end_of_a_turn_is_told_when_its_component_dies() {
+fn the_failure_of_a_component_ends_its_turns() {
     let turn = r##"
         editor > session/prompt 5 {"sessionId":"s"}
         p1     < session/prompt #3 {"sessionId":"s"}
@@ -178,23 +174,23 @@ fn the_end_of_a_turn_is_told_when_its_component_dies() {
         warning about agent: …; it is being restarted
         p1     < ~session/update …"state":"idle","stopReason":"error"…
     "##;
-    play("editor p1 agent+restart", &format!("{turn}{agent}"));
+    check_v2("editor p1 agent+restart", &format!("{turn}{agent}"));
     let proxy = r##"
         p1 exits with signal 9
         warning about p1: …; it is bypassed from now on
         agent  > state idle
         editor < state idle
     "##;
-    play("editor p1+bypass agent", &format!("{turn}{proxy}"));
+    check_v2("editor p1+bypass agent", &format!("{turn}{proxy}"));
     let stops = r##"
         p1 exits with signal 9
         editor < session/update …"state":"idle","stopReason":"error"…
         finished failed: …
     "##;
-    play("editor p1 agent", &format!("{turn}{stops}"));
+    check_v2("editor p1 agent", &format!("{turn}{stops}"));
 }
 
-/// An agent of version 1 that answers with the version that it was asked for has no turns.
+/// Even if the agent confirms the requested version 2.
 #[test]
 fn a_prompt_of_version_1_ends_with_its_answer() {
     check(

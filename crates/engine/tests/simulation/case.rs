@@ -1,156 +1,171 @@
-//! One run of the simulation, written down in a line: who plays, what the editor does, what goes wrong.
+//! A case of the simulation, as one line of text: the topology, the script of the editor, the policy, and the failures.
 //!
 //! ```text
 //! editor context:P5 provider:P4 agent+load | turns | restart | die@17:2 shut@40:1
 //! ```
 //!
-//! | fault | |
+//! | failure | |
 //! |---|---|
-//! | `die@17:2` | who sits at seat 2 is killed when 17 lines have moved |
-//! | `shut@17:2` | it closes its output, and lives on |
-//! | `stall@17:2` | it reads and says nothing any more, until it is ended |
-//! | `loop@5:2` | it dies of the fifth line that it reads, in each of its lives |
+//! | `die@17:2` | the component in seat 2 is killed when 17 lines have been transferred |
+//! | `shut@17:2` | it closes its output, and keeps running |
+//! | `stall@17:2` | it stops reading and writing, until it is killed |
+//! | `loop@5:2` | it crashes on the fifth line that it reads, again after each restart |
 //! | `cancel@17:0` | the editor cancels its last request |
-//! | `halt@17:0` | the editor cancels what goes on in its first session |
-//! | `leave@17:0` | the editor leaves |
-//! | `stop@17:0` | the conductor is told to end |
-//! | `full@17:0` | the next place for MCP clients cannot be opened |
+//! | `halt@17:0` | the editor cancels the turn of its first session |
+//! | `leave@17:0` | the editor closes its output |
+//! | `stop@17:0` | the conductor gets the command to stop |
+//! | `full@17:0` | the next endpoint for MCP clients cannot be opened |
 //! | `absent@17:2` | the next start of seat 2 fails |
 //!
-//! Words after the policy: `tell` tells people, `watch` limits silence, `slow` lets the shell take its time,
-//! `order7` moves lines in a random order, made of 7, `split` writes lines in parts and reports the end of a
-//! process apart from the end of its output, `narrow` has small pipes and queues, so that peers are paused.
-//! With `passes`, `refuses` or `dies` the core has to find out which generation each proxy speaks; the word is
-//! what a proxy does with a greeting that it does not know.
+//! The policy may be followed by options:
+//!
+//! | option | |
+//! |---|---|
+//! | `notices` | the core sends notices to the editor |
+//! | `timeouts` | the watchdog has timeouts |
+//! | `slow` | the shell opens endpoints with a delay |
+//! | `order7` | lines are transferred in a random order with seed 7 |
+//! | `split` | lines are written in parts, and the exit of a process is reported apart from the end of its output |
+//! | `narrow` | pipes and queues are small, so that links are paused |
+//! | `always` | the agent is restarted even if it cannot resume its sessions |
+//! | `end` | a component that is not restarted ends the chain |
+//! | `forwards`, `refuses`, `exits` | the core has to detect the generation of each proxy; the word is what a proxy does with an unknown greeting |
+//!
+//! The agent may have traits: `+load`, `+resume` and `+native` are capabilities. With `+ignores-cancel` it finishes cancelled
+//! turns. With `+never-stops` it does not even finish them.
 
 use std::fmt;
 
 use acp_wire::Generation;
 
-use crate::agent::Nature;
-use crate::editor::Act;
+use crate::agent::AgentTraits;
+use crate::editor::EditorAction;
 use crate::proxy::Kind;
 
+/// A case. See the module documentation for its text form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    pub cast: String,
+    pub topology: String,
     pub scenario: String,
     pub policy: String,
-    pub faults: Vec<Fault>,
+    pub failures: Vec<Failure>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
-    pub what: What,
+pub struct Failure {
+    pub what: FailureKind,
     pub at: usize,
     pub seat: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum FailureKind {
     Die,
     Shut,
     Stall,
     Loop,
     Cancel,
-    Halt,
+    CancelSession,
     Leave,
     Stop,
     Full,
     Absent,
 }
 
-impl What {
-    pub const ALL: [(&'static str, What); 10] = [
-        ("die", What::Die),
-        ("shut", What::Shut),
-        ("stall", What::Stall),
-        ("loop", What::Loop),
-        ("cancel", What::Cancel),
-        ("halt", What::Halt),
-        ("leave", What::Leave),
-        ("stop", What::Stop),
-        ("full", What::Full),
-        ("absent", What::Absent),
+impl FailureKind {
+    pub const ALL: [(&'static str, FailureKind); 10] = [
+        ("die", FailureKind::Die),
+        ("shut", FailureKind::Shut),
+        ("stall", FailureKind::Stall),
+        ("loop", FailureKind::Loop),
+        ("cancel", FailureKind::Cancel),
+        ("halt", FailureKind::CancelSession),
+        ("leave", FailureKind::Leave),
+        ("stop", FailureKind::Stop),
+        ("full", FailureKind::Full),
+        ("absent", FailureKind::Absent),
     ];
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, _) = What::ALL.iter().find(|(_, what)| *what == self.what).expect("a name");
+        let (name, _) =
+            FailureKind::ALL.iter().find(|(_, what)| *what == self.what).expect("a name");
         write!(f, "{name}@{}:{}", self.at, self.seat)
     }
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let faults: Vec<String> = self.faults.iter().map(Fault::to_string).collect();
-        let faults = faults.join(" ");
-        write!(f, "{} | {} | {} | {faults}", self.cast, self.scenario, self.policy)
+        let failures: Vec<String> = self.failures.iter().map(Failure::to_string).collect();
+        let failures = failures.join(" ");
+        write!(f, "{} | {} | {} | {failures}", self.topology, self.scenario, self.policy)
     }
 }
 
 impl Case {
-    pub fn new(cast: &str, scenario: &str, policy: &str, faults: &[Fault]) -> Case {
+    pub fn new(topology: &str, scenario: &str, policy: &str, failures: &[Failure]) -> Case {
         Case {
-            cast: cast.to_owned(),
+            topology: topology.to_owned(),
             scenario: scenario.to_owned(),
             policy: policy.to_owned(),
-            faults: faults.to_vec(),
+            failures: failures.to_vec(),
         }
     }
 
     /// # Panics
-    /// If the text is none.
+    /// If the text is malformed.
     pub fn parse(text: &str) -> Case {
         let parts: Vec<&str> = text.split('|').map(str::trim).collect();
-        let [cast, scenario, policy, faults] = parts[..] else { panic!("no case: {text:?}") };
-        let fault = |word: &str| {
+        let [topology, scenario, policy, failures] = parts[..] else {
+            panic!("not a case: {text:?}")
+        };
+        let failure = |word: &str| {
             let (name, rest) = word.split_once('@')?;
             let (at, seat) = rest.split_once(':')?;
-            let (_, what) = What::ALL.iter().find(|(it, _)| *it == name)?;
-            Some(Fault { what: *what, at: at.parse().ok()?, seat: seat.parse().ok()? })
+            let (_, what) = FailureKind::ALL.iter().find(|(it, _)| *it == name)?;
+            Some(Failure { what: *what, at: at.parse().ok()?, seat: seat.parse().ok()? })
         };
-        let faults: Option<Vec<Fault>> = faults.split_whitespace().map(fault).collect();
-        Case::new(cast, scenario, policy, &faults.expect("faults"))
+        let failures: Option<Vec<Failure>> = failures.split_whitespace().map(failure).collect();
+        Case::new(topology, scenario, policy, &failures.expect("failures"))
     }
 
     pub fn has(&self, word: &str) -> bool {
         self.policy.split_whitespace().any(|it| it == word)
     }
 
-    /// What the random order of lines is made of; without one, the oldest goes first.
+    /// The seed of the random order of lines. Without one, the oldest line goes first.
     pub fn order(&self) -> Option<u64> {
         self.policy.split_whitespace().find_map(|it| it.strip_prefix("order")?.parse().ok())
     }
 
-    pub fn script(&self) -> Vec<Act> {
+    pub fn script(&self) -> Vec<EditorAction> {
         script(&self.scenario)
     }
 }
 
-/// A cast, read.
+/// The participants of a case.
 #[derive(Debug, Clone)]
-pub struct Cast {
-    /// The outer pipe is an editor; else a conductor, with the agent beyond it.
+pub struct Topology {
+    /// Whether the outer pipe is an editor. Otherwise it is a conductor, and the agent is behind it.
     pub editor: bool,
     pub proxies: Vec<(Kind, Generation)>,
-    pub nature: Nature,
+    pub traits: AgentTraits,
 }
 
-impl Cast {
+impl Topology {
     /// # Panics
-    /// If the text is none.
-    pub fn parse(text: &str) -> Cast {
+    /// If the text is malformed.
+    pub fn parse(text: &str) -> Topology {
         let mut words: Vec<&str> = text.split_whitespace().collect();
         let editor = match words.remove(0) {
             "editor" => true,
             "outer" => false,
-            other => panic!("a cast begins with 'editor' or 'outer', not {other:?}"),
+            other => panic!("a topology starts with 'editor' or 'outer', not {other:?}"),
         };
         let agent = words.pop().expect("an agent");
         let traits: Vec<&str> = agent.split('+').collect();
-        assert_eq!(traits[0], "agent", "a cast ends with 'agent'");
+        assert_eq!(traits[0], "agent", "a topology ends with 'agent'");
         let proxies: Vec<(Kind, Generation)> = words
             .iter()
             .map(|word| {
@@ -160,15 +175,15 @@ impl Cast {
             })
             .collect();
         let has = |name: &str| traits.contains(&name);
-        let nature = Nature {
+        let traits = AgentTraits {
             load: has("load"),
             resume: has("resume"),
             native: has("native"),
-            deaf: has("deaf"),
-            stubborn: has("stubborn"),
+            ignores_cancel: has("ignores-cancel"),
+            never_stops: has("never-stops"),
             guarded: proxies.iter().any(|(kind, _)| *kind == Kind::Guard),
         };
-        Cast { editor, proxies, nature }
+        Topology { editor, proxies, traits }
     }
 
     /// How many components there are.
@@ -177,81 +192,85 @@ impl Cast {
     }
 }
 
-fn prompt(slot: usize, plan: &str) -> Act {
-    Act::Prompt { slot, plan: plan.to_owned(), must: false }
+fn prompt(slot: usize, plan: &str) -> EditorAction {
+    EditorAction::Prompt { slot, plan: plan.to_owned(), must_succeed: false }
 }
 
-/// The scenarios.
+/// The script of a scenario.
 ///
 /// # Panics
-/// If there is none of that name.
-fn script(name: &str) -> Vec<Act> {
-    let begin = [Act::Initialize, Act::Wait];
-    let rest: Vec<Act> = match name {
-        // As short as it can be.
-        "short" => vec![Act::New(0), Act::Wait, prompt(0, "uu"), Act::Wait],
+/// If there is no scenario of that name.
+fn script(name: &str) -> Vec<EditorAction> {
+    let start = [EditorAction::Initialize, EditorAction::Wait];
+    let rest: Vec<EditorAction> = match name {
+        // One session with one prompt.
+        "short" => {
+            vec![EditorAction::New(0), EditorAction::Wait, prompt(0, "uu"), EditorAction::Wait]
+        }
         // Updates that older proxies cannot read, between those that they can.
         "usage" => vec![
-            Act::New(0),
-            Act::New(1),
-            Act::Wait,
+            EditorAction::New(0),
+            EditorAction::New(1),
+            EditorAction::Wait,
             prompt(0, "uxxu"),
             prompt(1, "xpxu"),
-            Act::Wait,
+            EditorAction::Wait,
             prompt(0, "xlux"),
-            Act::Wait,
+            EditorAction::Wait,
         ],
-        "tool" => vec![Act::New(0), Act::Wait, prompt(0, "utu"), Act::Wait],
-        // Two sessions at once, and all that one does in them.
+        "tool" => {
+            vec![EditorAction::New(0), EditorAction::Wait, prompt(0, "utu"), EditorAction::Wait]
+        }
+        // Two sessions, with most kinds of requests.
         "turns" => vec![
-            Act::New(0),
-            Act::Wait,
+            EditorAction::New(0),
+            EditorAction::Wait,
             prompt(0, "upu"),
-            Act::New(1),
-            Act::Wait,
-            Act::Mode(0),
+            EditorAction::New(1),
+            EditorAction::Wait,
+            EditorAction::Mode(0),
             prompt(1, "utlu"),
             prompt(0, "uu"),
-            Act::Wait,
+            EditorAction::Wait,
             prompt(1, "ulu"),
-            Act::Stir(1),
-            Act::Halt(1),
+            EditorAction::WaitForUpdate(1),
+            EditorAction::CancelSession(1),
             prompt(0, "ut"),
-            Act::Wait,
-            Act::Close(1),
-            Act::Wait,
+            EditorAction::Wait,
+            EditorAction::Close(1),
+            EditorAction::Wait,
             prompt(0, "u"),
-            Act::Wait,
+            EditorAction::Wait,
         ],
-        // The editor takes a session up itself.
+        // The editor loads a session.
         "load" => vec![
-            Act::New(0),
-            Act::Wait,
+            EditorAction::New(0),
+            EditorAction::Wait,
             prompt(0, "uu"),
-            Act::Wait,
-            Act::Close(0),
-            Act::Wait,
-            Act::New(1),
-            Act::Load(0),
-            Act::Wait,
+            EditorAction::Wait,
+            EditorAction::Close(0),
+            EditorAction::Wait,
+            EditorAction::New(1),
+            EditorAction::Load(0),
+            EditorAction::Wait,
             prompt(1, "u"),
             prompt(0, "ut"),
-            Act::Wait,
+            EditorAction::Wait,
         ],
-        // Long turns, for what happens in the middle of them.
+        // Long turns, for failures in the middle of them.
         "linger" => vec![
-            Act::New(0),
-            Act::New(1),
-            Act::Wait,
+            EditorAction::New(0),
+            EditorAction::New(1),
+            EditorAction::Wait,
             prompt(0, "ululu"),
             prompt(1, "ulpu"),
-            Act::Wait,
+            EditorAction::Wait,
             prompt(0, "ul"),
-            Act::Stir(0),
-            Act::Cancel,
-            Act::Wait,
+            EditorAction::WaitForUpdate(0),
+            EditorAction::CancelRequest,
+            EditorAction::Wait,
         ],
         other => panic!("there is no scenario {other:?}"),
     };
-    begin.into_iter().chain(rest).collect()
+    start.into_iter().chain(rest).collect()
 }

@@ -1,76 +1,77 @@
-//! The editor, which follows a script as well as it can: when something fails, it does what the error
-//! says, and sends again.
+//! The editor. It follows a script. When a request fails, it does what the error message advises, and sends the request
+//! again.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 
-use crate::pen::{Pen, Serial, is_mcp, json, key, number, serial, text};
+use crate::outbox::{Outbox, Serial, is_mcp, json, key, number, serial, text};
 
-/// One line of a script. Sessions are known by their slots.
+/// One step of a script. A slot is the number of a session in the script.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Act {
+pub enum EditorAction {
     Initialize,
     New(usize),
-    /// Takes up the session that was closed in this slot.
+    /// Loads the session that was closed in this slot.
     Load(usize),
-    /// What the agent is to do: see `agent`. `must`: it is an error if it fails.
+    /// Sends a prompt. `plan` tells the agent what to do (see `agent`). `must_succeed`: a failure is an error of the core.
     Prompt {
         slot: usize,
         plan: String,
-        must: bool,
+        must_succeed: bool,
     },
     Mode(usize),
     /// `session/cancel`
-    Halt(usize),
-    /// `$/cancel_request` of the last prompt that is open.
-    Cancel,
+    CancelSession(usize),
+    /// `$/cancel_request` of the last open prompt.
+    CancelRequest,
     Close(usize),
-    /// Waits until this slot's prompt shows, or is answered.
-    Stir(usize),
-    /// Waits until all is answered.
+    /// Waits until the prompt of this slot has its first update, or is answered.
+    WaitForUpdate(usize),
+    /// Waits until all requests are answered.
     Wait,
 }
 
+/// A request that is not answered.
 #[derive(Debug)]
-struct Asked {
-    act: Act,
+struct PendingRequest {
+    action: EditorAction,
     serial: Serial,
     session: Option<String>,
     cancelled: bool,
-    /// How many faults had happened then.
-    faults: usize,
+    /// How many failures had happened when it was sent.
+    failures: usize,
 }
 
 #[derive(Debug, Default)]
 pub struct Editor {
-    script: VecDeque<Act>,
+    script: VecDeque<EditorAction>,
     slots: BTreeMap<usize, String>,
     past: BTreeMap<usize, String>,
-    open: BTreeMap<String, Asked>,
+    open: BTreeMap<String, PendingRequest>,
     last: u64,
     /// Updates, by the prompt that they belong to.
     updates: BTreeMap<Serial, usize>,
-    tries: usize,
-    /// The server of the chain is there.
+    attempts: usize,
+    /// Whether the chain has an MCP server.
     pub tools: bool,
-    /// A component crashes in each of its lives: anything may fail, but not for ever.
-    pub patient: bool,
-    /// It is a conductor's, above us.
+    /// Whether a component crashes again after each restart. Then any request may fail, but not forever.
+    pub tolerates_failures: bool,
+    /// Whether the outer pipe is a conductor.
     pub outer: bool,
-    /// It was greeted.
-    pub greeted: bool,
-    /// It does not go on.
+    /// Whether `initialize` was answered.
+    pub initialized: bool,
+    /// Whether it has stopped after a failed `initialize`.
     pub gave_up: bool,
-    /// Prompts that went well.
-    pub good: usize,
+    /// How many prompts ended normally.
+    pub successful_prompts: usize,
 }
 
-/// How often the same thing is tried.
-const MOST_TRIES: usize = 40;
+/// How often a request is repeated.
+const MAX_ATTEMPTS: usize = 40;
 
 impl Editor {
-    pub fn follow(&mut self, acts: impl IntoIterator<Item = Act>) {
+    pub fn append_script(&mut self, acts: impl IntoIterator<Item = EditorAction>) {
         self.script.extend(acts);
     }
 
@@ -82,17 +83,17 @@ impl Editor {
         self.script.is_empty()
     }
 
-    /// Does what the script says, as far as it need not wait.
-    pub fn go_on(&mut self, pen: &mut Pen<'_>) {
+    /// Performs the steps of the script until one has to wait.
+    pub fn continue_work(&mut self, outbox: &mut Outbox<'_>) {
         while let Some(act) = self.script.front() {
-            if pen.closing || self.gave_up {
+            if outbox.is_ending || self.gave_up {
                 return self.script.clear();
             }
             let waits = match act {
-                Act::Wait => !self.open.is_empty(),
-                Act::Stir(slot) => self.open.values().any(|asked| {
-                    matches!(&asked.act, Act::Prompt { slot: it, .. } if it == slot)
-                        && !self.updates.contains_key(&asked.serial)
+                EditorAction::Wait => !self.open.is_empty(),
+                EditorAction::WaitForUpdate(slot) => self.open.values().any(|pending| {
+                    matches!(&pending.action, EditorAction::Prompt { slot: it, .. } if it == slot)
+                        && !self.updates.contains_key(&pending.serial)
                 }),
                 _ => false,
             };
@@ -100,176 +101,196 @@ impl Editor {
                 return;
             }
             if let Some(act) = self.script.pop_front() {
-                self.act(act, pen);
+                self.act(act, outbox);
             }
         }
     }
 
-    pub fn act(&mut self, act: Act, pen: &mut Pen<'_>) {
-        let n = pen.fresh();
+    pub fn act(&mut self, action: EditorAction, outbox: &mut Outbox<'_>) {
+        let n = outbox.next_serial();
         let of_slot = |slot: &usize| self.slots.get(slot).cloned();
-        let (method, session, rest) = match &act {
-            Act::Wait | Act::Stir(_) => return,
-            Act::Initialize => {
+        let (method, session, rest) = match &action {
+            EditorAction::Wait | EditorAction::WaitForUpdate(_) => return,
+            EditorAction::Initialize => {
                 ("initialize", None, r#","protocolVersion":1,"clientCapabilities":{}"#.to_owned())
             }
-            Act::New(_) => ("session/new", None, r#","cwd":"/w","mcpServers":[]"#.to_owned()),
-            Act::Load(slot) => (
+            EditorAction::New(_) => {
+                ("session/new", None, r#","cwd":"/w","mcpServers":[]"#.to_owned())
+            }
+            EditorAction::Load(slot) => (
                 "session/load",
                 self.past.get(slot).cloned(),
                 r#","cwd":"/w","mcpServers":[]"#.to_owned(),
             ),
-            Act::Prompt { slot, plan, .. } => (
+            EditorAction::Prompt { slot, plan, .. } => (
                 "session/prompt",
                 of_slot(slot),
                 format!(r#","x": 1.10,"big":12345678901234567890,"do":"{plan}""#),
             ),
-            Act::Mode(slot) => ("session/set_mode", of_slot(slot), String::new()),
-            Act::Close(slot) => ("session/close", of_slot(slot), String::new()),
-            Act::Halt(slot) => {
+            EditorAction::Mode(slot) => ("session/set_mode", of_slot(slot), String::new()),
+            EditorAction::Close(slot) => ("session/close", of_slot(slot), String::new()),
+            EditorAction::CancelSession(slot) => {
                 let Some(session) = of_slot(slot) else { return };
-                for asked in self.open.values_mut() {
-                    asked.cancelled |= asked.session.as_ref() == Some(&session);
+                for pending in self.open.values_mut() {
+                    pending.cancelled |= pending.session.as_ref() == Some(&session);
                 }
                 let params = json(format!(r#"{{"n":{n},"sessionId":"{session}"}}"#));
-                return pen.say(Side::Agent, Message::notification("session/cancel", params));
+                return outbox.send(Side::Agent, Message::notification("session/cancel", params));
             }
-            Act::Cancel => return self.cancel(n, pen),
+            EditorAction::CancelRequest => return self.cancel(n, outbox),
         };
-        if session.is_none() && !matches!(act, Act::Initialize | Act::New(_)) {
+        if session.is_none() && !matches!(action, EditorAction::Initialize | EditorAction::New(_)) {
             return;
         }
         let named = session.as_ref().map_or(String::new(), |it| format!(r#","sessionId":"{it}""#));
         self.last += 1;
         let id = Id::string(&format!("e{}", self.last));
         let params = json(format!(r#"{{"n":{n}{named}{rest}}}"#));
-        let asked = Asked { act, serial: n, session, cancelled: false, faults: pen.faults };
-        self.open.insert(key(&id), asked);
-        pen.say(Side::Agent, Message::request(id, method, params));
+        let pending = PendingRequest {
+            action,
+            serial: n,
+            session,
+            cancelled: false,
+            failures: outbox.failures,
+        };
+        self.open.insert(key(&id), pending);
+        outbox.send(Side::Agent, Message::request(id, method, params));
     }
 
-    fn cancel(&mut self, n: Serial, pen: &mut Pen<'_>) {
-        let last = self.open.iter_mut().filter(|(_, asked)| asked.act != Act::Initialize);
-        if let Some((id, asked)) = last.max_by_key(|(_, asked)| asked.serial) {
-            asked.cancelled = true;
+    fn cancel(&mut self, n: Serial, outbox: &mut Outbox<'_>) {
+        let last =
+            self.open.iter_mut().filter(|(_, pending)| pending.action != EditorAction::Initialize);
+        if let Some((id, pending)) = last.max_by_key(|(_, pending)| pending.serial) {
+            pending.cancelled = true;
             let params = json(format!(r#"{{"n":{n},"requestId":{id}}}"#));
-            pen.say(Side::Agent, Message::notification("$/cancel_request", params));
+            outbox.send(Side::Agent, Message::notification("$/cancel_request", params));
         }
     }
 
-    pub fn hear(&mut self, message: Message, pen: &mut Pen<'_>) {
+    pub fn receive(&mut self, message: Message, outbox: &mut Outbox<'_>) {
         match message {
             Message::Request { id, call } => {
                 let to = call.params.as_ref().and_then(serial);
                 match &*call.method.name() {
                     "session/request_permission" => {
-                        pen.result(Side::Agent, id, to, r#","outcome":{"outcome":"selected"}"#);
+                        outbox.result(Side::Agent, id, to, r#","outcome":{"outcome":"selected"}"#);
                     }
                     method => {
-                        // A goodbye may come after the end of what it is for.
-                        let stray = self.outer && is_mcp(method);
-                        if !stray {
-                            pen.wrong(format!("the editor is asked {method}"));
+                        // An MCP message may arrive after the end of its connection.
+                        let is_late = self.outer && is_mcp(method);
+                        if !is_late {
+                            outbox.violation(format!("the editor gets the request {method}"));
                         }
-                        pen.error(Side::Agent, id, to, code::METHOD_NOT_FOUND, "what is this?");
+                        outbox.error(Side::Agent, id, to, code::METHOD_NOT_FOUND, "unknown method");
                     }
                 }
             }
-            Message::Notification(call) => self.on_notification(&call, pen),
+            Message::Notification(call) => self.on_notification(&call, outbox),
             Message::Response { id, outcome, .. } => {
-                if let Some(asked) = self.open.remove(&key(&id)) {
-                    self.on_answer(asked, &outcome, pen);
+                if let Some(pending) = self.open.remove(&key(&id)) {
+                    self.on_answer(pending, &outcome, outbox);
                 }
             }
         }
-        self.go_on(pen);
+        self.continue_work(outbox);
     }
 
-    fn on_notification(&mut self, call: &Call, pen: &mut Pen<'_>) {
+    fn on_notification(&mut self, call: &Call, outbox: &mut Outbox<'_>) {
         let Some(params) = &call.params else { return };
         if params.member("secret").is_some() {
-            pen.wrong(format!("the editor hears again what it has heard: {params:?}"));
+            outbox.violation(format!("the editor gets an update of the history again: {params:?}"));
         }
         if let Some(turn) = number(params, "turn") {
             *self.updates.entry(turn).or_default() += 1;
         }
     }
 
-    fn on_answer(&mut self, asked: Asked, outcome: &Outcome, pen: &mut Pen<'_>) {
+    fn on_answer(&mut self, pending: PendingRequest, outcome: &Outcome, outbox: &mut Outbox<'_>) {
         let failed = match outcome {
-            Outcome::Result(result) => self.on_result(&asked, result, pen),
+            Outcome::Result(result) => self.on_result(&pending, result, outbox),
             Outcome::Error(error) => {
                 let lost = outcome.error_code() == Some(-32002) && serial(error).is_none();
-                (!lost).then(|| format!("{:?} fails: {}", asked.act, error.as_str()))
+                (!lost).then(|| format!("{:?} fails: {}", pending.action, error.as_str()))
             }
         };
         let Some(why) = failed else {
-            self.tries = 0;
+            self.attempts = 0;
             return;
         };
-        if pen.closing {
+        if outbox.is_ending {
             return;
         }
-        if pen.faults == 0 && !asked.cancelled {
-            return pen.wrong(why);
+        if outbox.failures == 0 && !pending.cancelled {
+            return outbox.violation(why);
         }
-        let again = match &asked.act {
-            Act::Initialize => {
+        let again = match &pending.action {
+            EditorAction::Initialize => {
                 self.gave_up = true;
                 false
             }
-            Act::New(_) | Act::Load(_) | Act::Close(_) => true,
-            Act::Prompt { must, .. } => *must,
+            EditorAction::New(_) | EditorAction::Load(_) | EditorAction::Close(_) => true,
+            EditorAction::Prompt { must_succeed, .. } => *must_succeed,
             _ => false,
         };
         if !again {
             return;
         }
-        self.tries += 1;
-        // What fails although nothing has happened since it was asked will fail again.
-        let excused = asked.cancelled || asked.faults < pen.faults || self.patient;
-        if !excused || self.tries > MOST_TRIES {
-            return pen.wrong(why);
+        self.attempts += 1;
+        // A request must not fail if no failure has happened since it was sent.
+        let excused =
+            pending.cancelled || pending.failures < outbox.failures || self.tolerates_failures;
+        if !excused || self.attempts > MAX_ATTEMPTS {
+            return outbox.violation(why);
         }
-        self.act(asked.act, pen);
+        self.act(pending.action, outbox);
     }
 
-    /// Says what is wrong with it, if anything.
-    fn on_result(&mut self, asked: &Asked, result: &Json, pen: &mut Pen<'_>) -> Option<String> {
-        match &asked.act {
-            Act::Initialize => {
-                self.greeted = true;
+    /// Checks a result. Returns what is wrong with it.
+    fn on_result(
+        &mut self,
+        pending: &PendingRequest,
+        result: &Json,
+        outbox: &mut Outbox<'_>,
+    ) -> Option<String> {
+        match &pending.action {
+            EditorAction::Initialize => {
+                self.initialized = true;
                 None
             }
-            Act::New(slot) => {
+            EditorAction::New(slot) => {
                 let session = text(result, &["sessionId"])?;
                 self.slots.insert(*slot, session);
                 None
             }
-            Act::Load(slot) => {
-                self.slots.extend(asked.session.clone().map(|session| (*slot, session)));
+            EditorAction::Load(slot) => {
+                self.slots.extend(pending.session.clone().map(|session| (*slot, session)));
                 None
             }
-            Act::Close(slot) => {
+            EditorAction::Close(slot) => {
                 self.past.extend(self.slots.remove_entry(slot));
                 None
             }
-            Act::Prompt { plan, must, .. } => {
+            EditorAction::Prompt { plan, must_succeed, .. } => {
                 let reason = text(result, &["stopReason"]);
                 if reason.as_deref() != Some("end_turn") {
-                    let excused = asked.cancelled || pen.faults > 0;
-                    return (!excused || *must).then(|| format!("a prompt ends with {reason:?}"));
+                    let excused = pending.cancelled || outbox.failures > 0;
+                    return (!excused || *must_succeed)
+                        .then(|| format!("a prompt ends with {reason:?}"));
                 }
-                self.good += 1;
-                let heard = self.updates.get(&asked.serial).copied().unwrap_or_default();
-                let said = number(result, "updates").unwrap_or_default();
-                if heard != said && (*must || pen.faults == 0) {
-                    return Some(format!("of {said} updates {heard} have come: {}", asked.serial));
+                self.successful_prompts += 1;
+                let received = self.updates.get(&pending.serial).copied().unwrap_or_default();
+                let sent = number(result, "updates").unwrap_or_default();
+                if received != sent && (*must_succeed || outbox.failures == 0) {
+                    return Some(format!(
+                        "{received} of {sent} updates have arrived: {}",
+                        pending.serial
+                    ));
                 }
                 let tool = text(result, &["tool"]);
-                let wants_tool = self.tools && plan.contains('t') && (*must || pen.faults == 0);
+                let wants_tool =
+                    self.tools && plan.contains('t') && (*must_succeed || outbox.failures == 0);
                 (wants_tool && tool.as_deref() != Some("good"))
-                    .then(|| format!("the tool of {:?} is {tool:?}", asked.session))
+                    .then(|| format!("the tool of {:?} is {tool:?}", pending.session))
             }
             _ => None,
         }

@@ -1,29 +1,31 @@
-//! Components whose generation the core does not know: what they do with a greeting of another generation.
+//! Proxies whose generation the core has to detect. They react to greetings of other generations.
 
 use acp_wire::{Generation, Id, Json, Message, Outcome, code};
 use bytes::Bytes;
 use router::ExitCause;
 
 use crate::case::Case;
-use crate::link::{Item, State};
+use crate::link::{Item, ProcessState};
 use crate::world::World;
 
-/// What a proxy does with a greeting that it does not know.
+/// What a proxy does with an unknown greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaction {
-    /// It passes the greeting on to its successor, in an envelope of its generation, and the answer back.
-    Passes,
+    /// Forwards it to its successor in an envelope of its own generation, and forwards the answer.
+    Forwards,
+    /// Answers with an error.
     Refuses,
-    Dies,
+    /// Exits with an error status.
+    Exits,
 }
 
 impl Reaction {
-    /// By the words of a case. Without such a word, the core knows the generations.
+    /// The reaction in a case. `None` if the core knows the generations.
     pub fn of(case: &Case) -> Option<Reaction> {
         let words = [
-            ("passes", Reaction::Passes),
+            ("forwards", Reaction::Forwards),
             ("refuses", Reaction::Refuses),
-            ("dies", Reaction::Dies),
+            ("exits", Reaction::Exits),
         ];
         words.into_iter().find(|(word, _)| case.has(word)).map(|(_, reaction)| reaction)
     }
@@ -32,14 +34,13 @@ impl Reaction {
 /// The greetings, the newest first.
 const GREETINGS: [&str; 3] = ["proxy/initialize", "_proxy/initialize", "initialize"];
 
-/// Under this and the id of a greeting that it does not know, a proxy passes it on.
-const PASSED: &str = "greeting ";
+/// The prefix of the request id under which a proxy forwards an unknown greeting.
+const FORWARDED_PREFIX: &str = "greeting ";
 
 impl World {
-    /// A proxy reads a greeting that it does not know, or the answer to one that it has passed on. Says whether
-    /// that is so; then it is dealt with.
-    pub fn is_puzzled(&mut self, seat: usize, line: &Bytes) -> bool {
-        let proxy = seat.checked_sub(1).and_then(|index| self.cast.proxies.get(index));
+    /// Handles an unknown greeting, or the answer to a forwarded one. Returns whether the line was one of these.
+    pub fn handle_unknown_greeting(&mut self, seat: usize, line: &Bytes) -> bool {
+        let proxy = seat.checked_sub(1).and_then(|index| self.topology.proxies.get(index));
         let (Some(reaction), Some((_, generation))) = (Reaction::of(&self.case), proxy) else {
             return false;
         };
@@ -52,8 +53,8 @@ impl World {
             Ok(Message::Request { id, call }) => (id, call),
             Ok(Message::Response { id, outcome, .. }) => {
                 let text = id.text().unwrap_or_default();
-                let Some(asked) = text.strip_prefix(PASSED) else { return false };
-                self.write_line(seat, &Message::response(Id::string(asked), outcome));
+                let Some(original) = text.strip_prefix(FORWARDED_PREFIX) else { return false };
+                self.write_line(seat, &Message::response(Id::string(original), outcome));
                 return true;
             }
             _ => return false,
@@ -62,25 +63,25 @@ impl World {
         if !GREETINGS.contains(&method.as_str()) || method == known {
             return false;
         }
-        // In an envelope, the oldest greeting would be its own.
+        // Forwarded in an envelope, the oldest greeting would look like the proxy's own.
         let reaction = match reaction {
-            Reaction::Passes if method == "initialize" => Reaction::Refuses,
+            Reaction::Forwards if method == "initialize" => Reaction::Refuses,
             reaction => reaction,
         };
-        self.tell(|| format!("    {seat} does not know {method}: it {reaction:?}"));
+        self.trace(|| format!("    {seat} does not know {method}: it {reaction:?}"));
         let answer = match reaction {
-            Reaction::Passes => {
+            Reaction::Forwards => {
                 let params = Json::object([
                     ("method", Some(Json::string(&method))),
                     ("params", call.params),
                 ]);
-                let own = format!("{PASSED}{}", id.text().unwrap_or_default());
+                let own = format!("{FORWARDED_PREFIX}{}", id.text().unwrap_or_default());
                 Message::request(Id::string(&own), envelope, params)
             }
             Reaction::Refuses => {
-                Message::response(id, Outcome::error(code::METHOD_NOT_FOUND, "what is this?"))
+                Message::response(id, Outcome::error(code::METHOD_NOT_FOUND, "unknown method"))
             }
-            Reaction::Dies => {
+            Reaction::Exits => {
                 self.die(seat, ExitCause::Status(1));
                 return true;
             }
@@ -89,9 +90,9 @@ impl World {
         true
     }
 
-    /// A component writes something that is not a word of the player's.
+    /// Writes a line that does not come from the participant.
     fn write_line(&mut self, seat: usize, message: &Message) {
-        if self.links[seat].state == State::Alive {
+        if self.links[seat].state == ProcessState::Running {
             self.stamp += 1;
             self.links[seat].from.push_back((self.stamp, Item::Line(message.to_line().into())));
         }

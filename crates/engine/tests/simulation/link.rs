@@ -1,4 +1,4 @@
-//! The pipes between the conductor and the players, and the processes at their ends.
+//! The pipes between the conductor and the participants, and their processes.
 
 use std::collections::VecDeque;
 
@@ -8,104 +8,105 @@ use bytes::Bytes;
 use mcp::Ticket;
 use router::ExitCause;
 
-use crate::case::Cast;
+use crate::case::Topology;
 
 /// The pipe of a seat, and the process at its other end.
 pub struct Link {
-    /// What the player speaks. The conductor's own dialect is inside the core.
-    pub theirs: Dialect,
-    /// Lines that the player has yet to read.
+    /// The dialect of the participant. The dialect of the conductor is inside the core.
+    pub dialect: Dialect,
+    /// Lines that the participant has not read.
     pub to: VecDeque<(usize, Bytes)>,
-    /// The first part of a line of which the rest is not written.
+    /// The written part of an incomplete line.
     pub part: Vec<u8>,
-    /// Lines that the conductor has yet to read.
+    /// Lines that the conductor has not read.
     pub from: VecDeque<(usize, Item)>,
-    /// Which of the processes of this seat it is, by the core's count.
+    /// The number of the process in this seat.
     pub life: u32,
-    pub state: State,
+    pub state: ProcessState,
     /// How many lines this process has read.
     pub read: usize,
-    /// The core wants to read this link.
+    /// Whether the core wants to read this link.
     pub reading: bool,
-    /// The core was told that something waits to be read.
-    pub waits: bool,
-    /// The core was told that the process reads no more.
-    pub unread: bool,
+    /// Whether the core was told that the link has unread bytes.
+    pub reported_readable: bool,
+    /// Whether the core was told that the input of the process is closed.
+    pub input_closed: bool,
 }
 
+/// The state of the process at a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum ProcessState {
     NotStarted,
-    Alive,
-    /// Reads nothing and says nothing.
+    Running,
+    /// Runs, but neither reads nor writes.
     Stalled,
     /// Reads, but its output is closed.
-    Mute,
-    Gone,
+    OutputClosed,
+    Ended,
 }
 
 pub enum Item {
     Line(Bytes),
-    /// The output is closed; if the process has ended, how.
+    /// The output is closed. If the process has ended, with its cause.
     End(Option<ExitCause>),
 }
 
 /// The pipe of an MCP client.
 #[derive(Default)]
-pub struct CallLink {
-    pub from: VecDeque<(usize, CallItem)>,
+pub struct ClientLink {
+    pub from: VecDeque<(usize, ClientItem)>,
     pub to: VecDeque<(usize, Option<Message>)>,
     pub gone: bool,
 }
 
-pub enum CallItem {
-    Call(Ticket),
+pub enum ClientItem {
+    Connect(Ticket),
     Line(Bytes),
-    HangUp,
+    Disconnect,
 }
 
 impl Link {
-    pub fn new(cast: &Cast, seat: usize) -> Link {
-        let theirs: Dialect = match cast.proxies.get(seat.wrapping_sub(1)) {
+    pub fn new(topology: &Topology, seat: usize) -> Link {
+        let dialect: Dialect = match topology.proxies.get(seat.wrapping_sub(1)) {
             Some(&(_, generation)) => Outer::pinned(generation).into(),
-            None if seat == 0 && cast.editor => Plain::agent().into(),
+            None if seat == 0 && topology.editor => Plain::agent().into(),
             None if seat == 0 => Proxy::pinned("us", Generation::CURRENT).into(),
             None => Plain::editor().into(),
         };
         Link {
-            theirs,
+            dialect,
             to: VecDeque::new(),
             part: Vec::new(),
             from: VecDeque::new(),
             life: 0,
-            state: State::NotStarted,
+            state: ProcessState::NotStarted,
             read: 0,
             reading: true,
-            waits: false,
-            unread: false,
+            reported_readable: false,
+            input_closed: false,
         }
     }
 
-    /// Whether the process takes what is written to it.
-    pub fn takes(&self) -> bool {
-        !matches!(self.state, State::Gone | State::NotStarted)
+    /// Whether the process has an open input.
+    pub fn is_writable(&self) -> bool {
+        !matches!(self.state, ProcessState::Ended | ProcessState::NotStarted)
     }
 
-    /// How many bytes are in the pipe to the process. A process that runs reads the first part of a line at once.
+    /// How many bytes are in the pipe to the process. A running process reads incomplete lines at once.
     pub fn unread_bytes(&self) -> usize {
-        let part = if self.state == State::Stalled { self.part.len() } else { 0 };
+        let part = if self.state == ProcessState::Stalled { self.part.len() } else { 0 };
         part + self.to.iter().map(|(_, line)| line.len() + 1).sum::<usize>()
     }
 
-    /// When the next line was written that the conductor may read. The end of a link is noticed even while the
-    /// link is not read.
+    /// When the next line was written that the conductor may read. The conductor notices the end of a link even while the
+    /// link is paused.
     pub fn readable(&self) -> Option<usize> {
         let (stamp, item) = self.from.front()?;
         (self.reading || matches!(item, Item::End(_))).then_some(*stamp)
     }
 
-    /// Something waits that the core does not want to read.
-    pub fn must_wait(&self) -> bool {
+    /// Whether the link is paused and has unread bytes.
+    pub fn has_unread_output(&self) -> bool {
         !self.reading && matches!(self.from.front(), Some((_, Item::Line(_))))
     }
 }

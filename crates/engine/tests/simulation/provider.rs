@@ -1,4 +1,4 @@
-//! An MCP server of a proxy. Each life has other ids for it, and other connections.
+//! The MCP server of a proxy. Its ids and connections change with each restart.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,33 +8,36 @@ use acp_wire::{Call, Generation, Id, Json, Message, Outcome, Side};
 use mcp::form::{self, Address, Answer, Form, Frame, Target};
 use router::Time;
 
-use crate::pen::{Pen, Serial, json, serial};
+use crate::outbox::{Outbox, Serial, json, serial};
 
-/// How long a tool takes, in milliseconds.
-const WORK: u64 = 20;
+/// The duration of a tool call, in milliseconds.
+const TOOL_DURATION: u64 = 20;
 
-/// What outlives a life.
+/// What survives a restart.
 #[derive(Debug, Default)]
-pub struct Toolbox {
-    /// The calls that were carried out.
+pub struct ToolState {
+    /// The tool calls that were executed.
     pub done: BTreeSet<Serial>,
-    lives: u32,
+    /// How many processes there were.
+    processes: u32,
 }
 
 pub struct Provider {
     form: Form,
-    /// What its ids begin with: those of each life are others, or each life has the same.
-    life: String,
-    toolbox: Rc<RefCell<Toolbox>>,
+    /// The part of its ids that identifies the process.
+    process: String,
+    tool_state: Rc<RefCell<ToolState>>,
     servers: BTreeSet<String>,
-    /// Its connections, and whether they were greeted.
+    /// Its connections, and whether they were initialized.
     connections: BTreeMap<String, bool>,
     last: u64,
-    /// Calls that are carried out, and until when.
-    work: Vec<Work>,
+    /// The tool calls that are being executed.
+    running_calls: Vec<RunningCall>,
 }
 
-struct Work {
+/// A tool call that is being executed.
+struct RunningCall {
+    /// When it ends.
     at: Time,
     id: Id,
     inner: Option<Id>,
@@ -45,35 +48,35 @@ struct Work {
 impl Provider {
     pub fn new(
         generation: Generation,
-        toolbox: Rc<RefCell<Toolbox>>,
-        counts_anew: bool,
+        tool_state: Rc<RefCell<ToolState>>,
+        reuses_ids: bool,
     ) -> Provider {
         let form = match generation {
             Generation::P3 => Form::M2,
             Generation::P4 => Form::M3,
             _ => Form::M5,
         };
-        toolbox.borrow_mut().lives += 1;
-        let life = match counts_anew {
+        tool_state.borrow_mut().processes += 1;
+        let process = match reuses_ids {
             true => "x".to_owned(),
-            false => toolbox.borrow().lives.to_string(),
+            false => tool_state.borrow().processes.to_string(),
         };
         Provider {
             form,
-            life,
-            toolbox,
+            process,
+            tool_state,
             servers: BTreeSet::new(),
             connections: BTreeMap::new(),
             last: 0,
-            work: Vec::new(),
+            running_calls: Vec::new(),
         }
     }
 
-    /// Adds its server to a request that sets a session up.
+    /// Adds its server to a set-up request.
     pub fn declare(&mut self, params: &Json) -> Json {
         let Some(list) = params.member("mcpServers") else { return params.clone() };
         self.last += 1;
-        let id = format!("tools-{}-{}", self.life, self.last);
+        let id = format!("tools-{}-{}", self.process, self.last);
         let entry = match self.form {
             Form::M2 | Form::M3 => {
                 format!(r#"{{"type":"http","name":"tools","url":"acp:{id}","headers":[]}}"#)
@@ -86,31 +89,31 @@ impl Provider {
         params.with_member("mcpServers", &Json::array(&entries))
     }
 
-    /// Says whether the request was meant for it.
-    pub fn on_request(&mut self, id: &Id, call: &Call, pen: &mut Pen<'_>) -> bool {
+    /// Handles a request for the server. Returns whether it was one.
+    pub fn on_request(&mut self, id: &Id, call: &Call, outbox: &mut Outbox<'_>) -> bool {
         match form::decode(call) {
             Some((_, Frame::Connect { server, .. })) if self.servers.contains(&server) => {
                 self.last += 1;
-                let connection = format!("v-{}-{}", self.life, self.last);
+                let connection = format!("v-{}-{}", self.process, self.last);
                 let result = self.form.encode_connect_result(&connection);
                 self.connections.insert(connection, false);
-                pen.say(Side::Agent, Message::response(id.clone(), Outcome::Result(result)));
+                outbox.send(Side::Agent, Message::response(id.clone(), Outcome::Result(result)));
             }
             Some((_, Frame::Disconnect { connection_id: connection }))
                 if self.connections.contains_key(&connection) =>
             {
                 self.connections.remove(&connection);
                 let outcome = Outcome::Result(Json::EMPTY);
-                pen.say(Side::Agent, Message::response(id.clone(), outcome));
+                outbox.send(Side::Agent, Message::response(id.clone(), outcome));
             }
             Some((_, Frame::Mcp { target: Target::Connection(it), call, id: inner }))
                 if self.connections.contains_key(&it) =>
             {
-                self.on_call(id.clone(), inner, it, &call, pen);
+                self.on_call(id.clone(), inner, it, &call, outbox);
             }
-            Some((_, word)) => {
-                if self.would_be_its_own(&word) {
-                    pen.wrong(format!("a provider hears {word:?}, of which it does not know"));
+            Some((_, frame)) => {
+                if self.is_from_earlier_process(&frame) {
+                    outbox.violation(format!("a provider gets {frame:?}, which it does not know"));
                 }
                 return false;
             }
@@ -119,7 +122,7 @@ impl Provider {
         true
     }
 
-    pub fn on_notification(&mut self, call: &Call, pen: &mut Pen<'_>) -> bool {
+    pub fn on_notification(&mut self, call: &Call, outbox: &mut Outbox<'_>) -> bool {
         match form::decode(call) {
             Some((_, Frame::Disconnect { connection_id: connection })) => {
                 self.connections.remove(&connection).is_some()
@@ -127,25 +130,25 @@ impl Provider {
             Some((_, Frame::Mcp { target: Target::Connection(it), .. })) => {
                 self.connections.contains_key(&it)
             }
-            Some((_, word)) if self.would_be_its_own(&word) => {
-                pen.wrong(format!("a provider hears {word:?}, of which it does not know"));
+            Some((_, frame)) if self.is_from_earlier_process(&frame) => {
+                outbox.violation(format!("a provider gets {frame:?}, which it does not know"));
                 false
             }
             _ => false,
         }
     }
 
-    /// Nobody else has ids like this: what names one that it does not know was for another life.
-    fn would_be_its_own(&self, word: &Frame) -> bool {
-        match word {
+    /// Whether a frame has an id of an earlier process of this proxy. The core should have translated it.
+    fn is_from_earlier_process(&self, frame: &Frame) -> bool {
+        match frame {
             Frame::Connect { server: it, .. }
             | Frame::Mcp { target: Target::Connection(it), .. } => {
                 (it.starts_with("v-") || it.starts_with("tools-"))
                     && !it.ends_with("#theirs")
-                    && !it.starts_with(&format!("v-{}-", self.life))
-                    && !it.starts_with(&format!("tools-{}-", self.life))
+                    && !it.starts_with(&format!("v-{}-", self.process))
+                    && !it.starts_with(&format!("tools-{}-", self.process))
             }
-            // A goodbye may come after the end of what it is for.
+            // A disconnect may arrive after the end of its connection.
             Frame::Disconnect { .. } | Frame::Mcp { .. } => false,
         }
     }
@@ -156,41 +159,58 @@ impl Provider {
         inner: Option<Id>,
         connection: String,
         call: &Call,
-        pen: &mut Pen<'_>,
+        outbox: &mut Outbox<'_>,
     ) {
         if call.is("initialize") {
             self.connections.insert(connection.clone(), true);
             let result = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}"#;
-            return self.answer(id, inner, &connection, json(result.to_owned()), pen);
+            return self.answer(id, inner, &connection, json(result.to_owned()), outbox);
         }
         if self.connections.get(&connection) != Some(&true) {
-            pen.wrong(format!("a server hears {call:?} in a connection that was never greeted"));
+            outbox.violation(format!(
+                "a server gets {call:?} on a connection that was never initialized"
+            ));
         }
         let Some(number) = call.params.as_ref().and_then(|it| it.member("arguments")) else {
-            return self.answer(id, inner, &connection, Json::EMPTY, pen);
+            return self.answer(id, inner, &connection, Json::EMPTY, outbox);
         };
         let number = serial(&number).unwrap_or_default();
-        if !self.toolbox.borrow_mut().done.insert(number) {
-            pen.wrong(format!("the tool call {number} is carried out twice"));
+        if !self.tool_state.borrow_mut().done.insert(number) {
+            outbox.violation(format!("the tool call {number} is executed twice"));
         }
-        self.work.push(Work { at: pen.now.plus(WORK), id, inner, connection, call: number });
+        self.running_calls.push(RunningCall {
+            at: outbox.now.plus(TOOL_DURATION),
+            id,
+            inner,
+            connection,
+            call: number,
+        });
     }
 
-    fn answer(&self, id: Id, inner: Option<Id>, connection: &str, result: Json, pen: &mut Pen<'_>) {
+    fn answer(
+        &self,
+        id: Id,
+        inner: Option<Id>,
+        connection: &str,
+        result: Json,
+        outbox: &mut Outbox<'_>,
+    ) {
         let address = Address { server: "", connection_id: connection, request_id: "" };
-        let said = Answer::FromServer(Outcome::Result(result));
-        let outcome = self.form.encode_answer(address, inner.as_ref(), said);
-        pen.say(Side::Agent, Message::response(id, outcome));
+        let answer = Answer::FromServer(Outcome::Result(result));
+        let outcome = self.form.encode_answer(address, inner.as_ref(), answer);
+        outbox.send(Side::Agent, Message::response(id, outcome));
     }
 
-    pub fn wake(&mut self, pen: &mut Pen<'_>) {
-        for work in self.work.extract_if(.., |work| work.at <= pen.now).collect::<Vec<_>>() {
-            let result = json(format!(r#"{{"content":[],"to":{}}}"#, work.call));
-            self.answer(work.id, work.inner, &work.connection, result, pen);
+    pub fn wake(&mut self, outbox: &mut Outbox<'_>) {
+        for call in
+            self.running_calls.extract_if(.., |call| call.at <= outbox.now).collect::<Vec<_>>()
+        {
+            let result = json(format!(r#"{{"content":[],"to":{}}}"#, call.call));
+            self.answer(call.id, call.inner, &call.connection, result, outbox);
         }
     }
 
-    pub fn alarm(&self) -> Option<Time> {
-        self.work.iter().map(|work| work.at).min()
+    pub fn next_timer(&self) -> Option<Time> {
+        self.running_calls.iter().map(|call| call.at).min()
     }
 }

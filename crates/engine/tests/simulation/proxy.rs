@@ -1,4 +1,4 @@
-//! Proxies of several kinds. What each life knows it has been told itself: it begins with nothing.
+//! Proxies of several kinds. A restarted proxy has no state.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,26 +8,27 @@ use acp_wire::{Call, Generation, Id, Json, Message, Outcome, Side, acp, code};
 use router::Time;
 
 use crate::agent::Disk;
-use crate::pen::{Pen, Serial, ends, is_mcp, json, key, serial, session, sets_up, text};
+use crate::outbox::{Outbox, Serial, ends, is_mcp, json, key, serial, session, sets_up, text};
 use crate::provider::Provider;
 
+/// What a proxy does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Passes everything on.
+    /// Forwards everything.
     Transparent,
-    /// Adds something to prompts.
+    /// Adds a member to prompts.
     Context,
-    /// Asks something of its own before it passes a prompt on.
+    /// Sends a request of its own before it forwards a prompt.
     Holder,
     /// Offers an MCP server.
     Provider,
-    /// The same, but its ids are the same in each life.
+    /// The same, but its ids are the same after a restart.
     Counter,
-    /// Stamps each prompt that it lets through.
+    /// Marks each prompt that it forwards.
     Guard,
-    /// Refuses what it does not know.
+    /// Refuses unknown methods.
     Refuser,
-    /// Neither passes barriers on nor answers them.
+    /// Neither forwards nor answers barriers.
     Swallower,
 }
 
@@ -50,20 +51,20 @@ impl Kind {
 
 pub struct Proxy {
     kind: Kind,
-    /// Its generation cannot read every update.
+    /// Whether its generation cannot read every update.
     old: bool,
     last: u64,
-    greeted: bool,
+    initialized: bool,
     sessions: BTreeSet<String>,
-    /// What it has passed on, by its own ids.
-    passed: BTreeMap<String, Passed>,
-    /// Prompts that wait for the answer to a question of its own.
+    /// Forwarded requests, by its own request id.
+    forwarded: BTreeMap<String, Forwarded>,
+    /// Prompts that wait for the answer to its own request.
     held: BTreeMap<String, (Id, Call)>,
     pub provider: Option<Provider>,
     disk: Rc<RefCell<Disk>>,
 }
 
-struct Passed {
+struct Forwarded {
     id: Id,
     toward: Side,
     method: String,
@@ -80,73 +81,83 @@ impl Proxy {
             kind,
             old: [Generation::P3, Generation::P4].contains(&generation),
             last: 0,
-            greeted: false,
+            initialized: false,
             sessions: BTreeSet::new(),
-            passed: BTreeMap::new(),
+            forwarded: BTreeMap::new(),
             held: BTreeMap::new(),
             provider,
             disk,
         }
     }
 
-    /// Each life counts from one: what was asked in another has the same ids.
-    fn fresh(&mut self) -> Id {
+    /// The next request id. Each process counts from one, so ids repeat after a restart.
+    fn next_id(&mut self) -> Id {
         self.last += 1;
         Id::from(self.last)
     }
 
-    pub fn hear(&mut self, toward: Side, message: Message, pen: &mut Pen<'_>) {
+    pub fn receive(&mut self, toward: Side, message: Message, outbox: &mut Outbox<'_>) {
         match message {
-            Message::Request { id, call } => self.on_request(toward, id, call, pen),
-            Message::Notification(call) => self.on_notification(toward, call, pen),
+            Message::Request { id, call } => self.on_request(toward, id, call, outbox),
+            Message::Notification(call) => self.on_notification(toward, call, outbox),
             Message::Response { id, outcome, extras } => {
-                self.on_response(&id, Message::Response { id: id.clone(), outcome, extras }, pen);
+                self.on_response(
+                    &id,
+                    Message::Response { id: id.clone(), outcome, extras },
+                    outbox,
+                );
             }
         }
     }
 
-    fn on_request(&mut self, toward: Side, id: Id, call: Call, pen: &mut Pen<'_>) {
+    fn on_request(&mut self, toward: Side, id: Id, call: Call, outbox: &mut Outbox<'_>) {
         let method = call.method.name().into_owned();
         if toward == Side::Agent && method == "initialize" {
-            if std::mem::replace(&mut self.greeted, true) {
-                pen.wrong("a proxy is initialized twice");
+            if std::mem::replace(&mut self.initialized, true) {
+                outbox.violation("a proxy is initialized twice");
             }
-        } else if !self.greeted {
-            pen.wrong(format!("a proxy hears {method} before it was initialized"));
+        } else if !self.initialized {
+            outbox.violation(format!("a proxy gets {method} before it was initialized"));
         }
         if let Some(provider) = &mut self.provider
             && toward == Side::Editor
-            && provider.on_request(&id, &call, pen)
+            && provider.on_request(&id, &call, outbox)
         {
             return;
         }
-        self.check_session(&method, call.params.as_ref(), pen);
+        self.check_session(&method, call.params.as_ref(), outbox);
         if self.kind == Kind::Refuser && method.starts_with('_') && !is_mcp(&method) {
             let to = call.params.as_ref().and_then(serial);
-            return pen.error(toward.opposite(), id, to, code::METHOD_NOT_FOUND, "what is this?");
+            return outbox.error(
+                toward.opposite(),
+                id,
+                to,
+                code::METHOD_NOT_FOUND,
+                "unknown method",
+            );
         }
         if self.kind == Kind::Swallower && method == "_conductor/barrier" {
             return;
         }
         if self.kind == Kind::Holder && method == "session/prompt" {
-            let own = self.fresh();
-            let params = json(format!(r#"{{"n":{}}}"#, pen.fresh()));
+            let own = self.next_id();
+            let params = json(format!(r#"{{"n":{}}}"#, outbox.next_serial()));
             self.held.insert(key(&own), (id, call));
-            return pen.say(Side::Agent, Message::request(own, "_holder/look", params));
+            return outbox.send(Side::Agent, Message::request(own, "_holder/look", params));
         }
-        self.pass(toward, id, call, pen);
+        self.forward(toward, id, call, outbox);
     }
 
-    fn pass(&mut self, toward: Side, id: Id, call: Call, pen: &mut Pen<'_>) {
+    fn forward(&mut self, toward: Side, id: Id, call: Call, outbox: &mut Outbox<'_>) {
         let method = call.method.name().into_owned();
         let named = session(call.params.as_ref());
         if sets_up(&method) {
             self.sessions.extend(named.clone());
         }
         let call = Call { params: call.params.map(|it| self.edit(&method, it)), ..call };
-        let own = self.fresh();
-        self.passed.insert(key(&own), Passed { id, toward, method, session: named });
-        pen.say(toward, Message::Request { id: own, call });
+        let own = self.next_id();
+        self.forwarded.insert(key(&own), Forwarded { id, toward, method, session: named });
+        outbox.send(toward, Message::Request { id: own, call });
     }
 
     fn edit(&mut self, method: &str, params: Json) -> Json {
@@ -163,70 +174,72 @@ impl Proxy {
         }
     }
 
-    fn on_notification(&mut self, toward: Side, call: Call, pen: &mut Pen<'_>) {
+    fn on_notification(&mut self, toward: Side, call: Call, outbox: &mut Outbox<'_>) {
         let method = call.method.name().into_owned();
         if method == acp::CANCEL_REQUEST {
-            return self.on_cancel(call, pen);
+            return self.on_cancel(call, outbox);
         }
         if let Some(provider) = &mut self.provider
             && toward == Side::Editor
-            && provider.on_notification(&call, pen)
+            && provider.on_notification(&call, outbox)
         {
             return;
         }
-        self.check_session(&method, call.params.as_ref(), pen);
-        // A guard sees everything.
+        self.check_session(&method, call.params.as_ref(), outbox);
+        // A guard gets all updates.
         let kind = call.params.as_ref().and_then(|it| text(it, &["update", "sessionUpdate"]));
         if self.old && self.kind != Kind::Guard && kind.as_deref() == Some("usage_update") {
-            pen.wrong(format!("a {:?} hears an update that it cannot read", self.kind));
+            outbox.violation(format!("a {:?} gets an update that it cannot read", self.kind));
         }
-        pen.say(toward, Message::Notification(call));
+        outbox.send(toward, Message::Notification(call));
     }
 
-    fn on_cancel(&mut self, call: Call, pen: &mut Pen<'_>) {
+    fn on_cancel(&mut self, call: Call, outbox: &mut Outbox<'_>) {
         let params = call.params.clone().unwrap_or(Json::EMPTY);
         let Some(id) = acp::cancelled_id(&params) else { return };
         if let Some(name) =
-            self.held.iter().find(|(_, (asked, _))| *asked == id).map(|(name, _)| name.clone())
+            self.held.iter().find(|(_, (pending, _))| *pending == id).map(|(name, _)| name.clone())
             && let Some((id, call)) = self.held.remove(&name)
         {
             let to = call.params.as_ref().and_then(serial);
-            return pen.error(Side::Editor, id, to, code::CANCELLED, "cancelled");
+            return outbox.error(Side::Editor, id, to, code::CANCELLED, "cancelled");
         }
-        if let Some((own, passed)) = self.passed.iter().find(|(_, passed)| passed.id == id) {
+        if let Some((own, forwarded)) =
+            self.forwarded.iter().find(|(_, forwarded)| forwarded.id == id)
+        {
             let params = params.with_member("requestId", &Json::trusted(own.clone()));
             let call = Call { params: Some(params), ..call };
-            pen.say(passed.toward, Message::Notification(call));
+            outbox.send(forwarded.toward, Message::Notification(call));
         }
     }
 
-    fn on_response(&mut self, id: &Id, message: Message, pen: &mut Pen<'_>) {
+    fn on_response(&mut self, id: &Id, message: Message, outbox: &mut Outbox<'_>) {
         let Message::Response { outcome, extras, .. } = message else { return };
         let name = key(id);
-        if self.passed.contains_key(&name) {
-            let Some(passed) = self.passed.remove(&name) else { return };
-            self.learn(&passed, &outcome);
-            let message = Message::Response { id: passed.id, outcome, extras };
-            return pen.say(passed.toward.opposite(), message);
+        if self.forwarded.contains_key(&name) {
+            let Some(forwarded) = self.forwarded.remove(&name) else { return };
+            self.update_sessions(&forwarded, &outcome);
+            let message = Message::Response { id: forwarded.id, outcome, extras };
+            return outbox.send(forwarded.toward.opposite(), message);
         }
-        // Its own question is answered, or was before the prompt was cancelled.
+        // This is the answer to its own request. The prompt may have been cancelled meanwhile.
         if let Some((id, call)) = self.held.remove(&name) {
-            self.pass(Side::Agent, id, call, pen);
+            self.forward(Side::Agent, id, call, outbox);
         }
     }
 
-    fn learn(&mut self, passed: &Passed, outcome: &Outcome) {
+    fn update_sessions(&mut self, forwarded: &Forwarded, outcome: &Outcome) {
         match outcome {
-            Outcome::Result(result) if sets_up(&passed.method) => {
-                self.sessions.extend(session(Some(result)).or(passed.session.clone()));
+            Outcome::Result(result) if sets_up(&forwarded.method) => {
+                self.sessions.extend(session(Some(result)).or(forwarded.session.clone()));
             }
-            Outcome::Result(_) if ends(&passed.method) => {
-                if let Some(session) = &passed.session {
+            Outcome::Result(_) if ends(&forwarded.method) => {
+                if let Some(session) = &forwarded.session {
                     self.sessions.remove(session);
                 }
             }
-            Outcome::Error(_) if sets_up(&passed.method) => {
-                if let Some(session) = &passed.session {
+            Outcome::Error(_) if sets_up(&forwarded.method) => {
+                if let Some(session) = &forwarded.session {
                     self.sessions.remove(session);
                 }
             }
@@ -234,32 +247,32 @@ impl Proxy {
         }
     }
 
-    fn check_session(&self, method: &str, params: Option<&Json>, pen: &mut Pen<'_>) {
+    fn check_session(&self, method: &str, params: Option<&Json>, outbox: &mut Outbox<'_>) {
         if let Some(session) = session(params)
             && !sets_up(method)
             && !ends(method)
-            // May come while the session is being closed.
+            // It may arrive while the session is being closed.
             && method != "session/cancel"
             && !self.sessions.contains(&session)
-            // Was on its way when the session was closed.
+            // It may have been sent before the session was closed.
             && !self.disk.borrow().closed.contains(&session)
         {
             let serial: Option<Serial> = params.and_then(serial);
-            pen.wrong(format!(
-                "a {:?} hears {method} {serial:?} of session {session}, of which it was never told",
+            outbox.violation(format!(
+                "a {:?} gets {method} {serial:?} for session {session}, which was never set up",
                 self.kind
             ));
         }
     }
 
-    /// Does what it wanted to do at this time.
-    pub fn wake(&mut self, pen: &mut Pen<'_>) {
+    /// Handles an expired timer.
+    pub fn wake(&mut self, outbox: &mut Outbox<'_>) {
         if let Some(provider) = &mut self.provider {
-            provider.wake(pen);
+            provider.wake(outbox);
         }
     }
 
-    pub fn alarm(&self) -> Option<Time> {
-        self.provider.as_ref()?.alarm()
+    pub fn next_timer(&self) -> Option<Time> {
+        self.provider.as_ref()?.next_timer()
     }
 }

@@ -1,56 +1,58 @@
-//! How a case is played to its end, and what must be true when nothing moves any more.
+//! Runs a case to its end, and checks what must hold then.
 
 use acp_wire::Message;
 use engine::journal::Recorder;
 use engine::{Command, Input, Overdue};
 use router::{ExitCause, Seat, Time};
 
-use crate::bug::{Bug, Saboteur};
-use crate::case::{Case, Fault, What};
-use crate::editor::Act;
-use crate::ledger::Check;
-use crate::link::State;
+use crate::case::{Case, Failure, FailureKind};
+use crate::editor::EditorAction;
+use crate::fault_injection::{Fault, Injector};
+use crate::link::ProcessState;
+use crate::message_log::Check;
 use crate::world::World;
 
-/// No case takes as many lines.
-const MOST_MOVES: usize = 20_000;
-/// Nothing waits for as many deadlines without a word.
-const MOST_TICKS: usize = 300;
+/// No case transfers as many lines.
+const MAX_MOVES: usize = 20_000;
+/// No case has as many deadlines in a row without a line.
+const MAX_TICKS: usize = 300;
 
-/// The session that is opened to see whether that still works.
+/// The slot of the session that the epilogue opens.
 const LAST_SLOT: usize = 9;
 
-/// Plays a case. Says how many lines have moved before its epilogue.
-pub fn play(case: &Case, saboteur: Option<Saboteur>) -> Result<usize, String> {
-    World::new(case, saboteur).play()
+/// Runs a case. Returns how many lines were transferred before its epilogue.
+pub fn run(case: &Case, injector: Option<Injector>) -> Result<usize, String> {
+    World::new(case, injector).run()
 }
 
-/// Plays a case again and tells all of it.
-pub fn tell(case: &Case, saboteur: Option<Saboteur>) -> String {
-    let mut world = World::new(case, saboteur);
+/// Runs a case again and returns its trace.
+pub fn trace(case: &Case, injector: Option<Injector>) -> String {
+    let mut world = World::new(case, injector);
     world.trace = Some(Vec::new());
-    let outcome = world.play();
-    let told = world.trace.take().unwrap_or_default().join("\n");
-    format!("{told}\n{outcome:?}")
+    let outcome = world.run();
+    let lines = world.trace.take().unwrap_or_default().join("\n");
+    format!("{lines}\n{outcome:?}")
 }
 
-/// Plays a case again and records it.
+/// Runs a case again and returns its journal.
 pub fn record(case: &Case) -> Vec<u8> {
     let mut world = World::new(case, None);
     world.journal = Some(Recorder::new(&world.setup));
-    // It is wanted whether the case fails or not.
-    let _ = world.play();
+    // The journal is of interest even if the case fails.
+    let _ = world.run();
     world.journal.take().map(|mut it| it.take()).unwrap_or_default()
 }
 
 impl World {
-    pub fn play(&mut self) -> Result<usize, String> {
-        self.editor.patient = self.case.faults.iter().any(|fault| fault.what == What::Loop);
-        self.with_player(0, |player, pen| player.wake(pen))?;
+    /// Runs the case.
+    pub fn run(&mut self) -> Result<usize, String> {
+        self.editor.tolerates_failures =
+            self.case.failures.iter().any(|failure| failure.what == FailureKind::Loop);
+        self.with_participant(0, |participant, outbox| participant.wake(outbox))?;
         self.settle()?;
         let moved = self.moved;
         if self.finished.is_none() && !self.editor.gave_up {
-            self.tell(|| "epilogue".to_owned());
+            self.trace(|| "epilogue".to_owned());
             self.epilogue()?;
         }
         if self.finished.is_none() {
@@ -58,7 +60,7 @@ impl World {
             self.input(Input::Command(Command::Stop))?;
             self.settle()?;
             if self.finished.is_none() {
-                return Err("it does not end".into());
+                return Err("the chain does not end".into());
             }
         } else {
             self.check_reason()?;
@@ -67,29 +69,36 @@ impl World {
         Ok(moved)
     }
 
-    /// Whatever has happened: what was begun can be used, and something new can be begun.
+    /// Checks that after all failures, every session works and a new session can be set up.
     fn epilogue(&mut self) -> Check {
-        let must = |slot| Act::Prompt { slot, plan: "uxtxu".into(), must: true };
+        let prompt = |slot| EditorAction::Prompt { slot, plan: "uxtxu".into(), must_succeed: true };
         let known = self.editor.slots();
-        self.editor.follow(known.iter().flat_map(|slot| [must(*slot), Act::Wait]));
-        self.editor.follow([Act::New(LAST_SLOT), Act::Wait, must(LAST_SLOT), Act::Wait]);
+        self.editor
+            .append_script(known.iter().flat_map(|slot| [prompt(*slot), EditorAction::Wait]));
+        self.editor.append_script([
+            EditorAction::New(LAST_SLOT),
+            EditorAction::Wait,
+            prompt(LAST_SLOT),
+            EditorAction::Wait,
+        ]);
         let all = known.iter().copied().chain([LAST_SLOT]);
-        self.editor.follow(all.flat_map(|slot| [Act::Close(slot), Act::Wait]));
-        self.with_player(0, |player, pen| player.wake(pen))?;
+        self.editor
+            .append_script(all.flat_map(|slot| [EditorAction::Close(slot), EditorAction::Wait]));
+        self.with_participant(0, |participant, outbox| participant.wake(outbox))?;
         self.settle()?;
         match self.editor.is_done() || self.finished.is_some() {
             true => Ok(()),
-            false => Err(format!("the editor waits for ever: {:?}", self.editor)),
+            false => Err(format!("the editor waits forever: {:?}", self.editor)),
         }
     }
 
-    /// Moves lines and lets time pass until there is neither.
+    /// Transfers lines and advances the clock until nothing is left to do.
     fn settle(&mut self) -> Check {
         let mut ticks = 0;
         loop {
-            self.strike_what_is_due()?;
-            if self.moved > MOST_MOVES {
-                return Err("it never comes to rest".into());
+            self.apply_due_failures()?;
+            if self.moved > MAX_MOVES {
+                return Err("lines are transferred forever".into());
             }
             if self.move_one()? {
                 ticks = 0;
@@ -99,17 +108,17 @@ impl World {
                 return Ok(());
             }
             ticks += 1;
-            if ticks > MOST_TICKS {
-                return Err("the clock goes on for ever".into());
+            if ticks > MAX_TICKS {
+                return Err("there is always another deadline".into());
             }
-            let alarm = self.next_alarm();
+            let alarm = self.next_timer();
             let deadline = self.core.deadline();
             match (alarm, deadline) {
                 (None, None) => return Ok(()),
                 (Some((time, place)), deadline) if deadline.is_none_or(|it| time <= it) => {
                     self.now = self.now.max(time);
                     self.check_work(place)?;
-                    self.with_player(place, |player, pen| player.wake(pen))?;
+                    self.with_participant(place, |participant, outbox| participant.wake(outbox))?;
                 }
                 (_, Some(time)) => self.tick(time)?,
                 (Some(_), None) => {}
@@ -117,10 +126,10 @@ impl World {
         }
     }
 
-    /// Nobody works for nobody: who goes on has not been told that nobody waits for it.
+    /// Checks that the agent does not work on a prompt whose requester is gone.
     fn check_work(&self, place: usize) -> Check {
-        let far = self.cast.proxies.len() + 1;
-        if place != far || !self.cast.editor || self.finished.is_some() {
+        let far = self.topology.proxies.len() + 1;
+        if place != far || !self.topology.editor || self.finished.is_some() {
             return Ok(());
         }
         let router = self.core.router();
@@ -128,9 +137,12 @@ impl World {
             return Ok(());
         }
         let seat = Seat(far as u16);
-        let lost = self.agent.turns.iter().find(|it| !it.called_off && !router.owes(seat, &it.id));
+        let lost = self.agent.turns.iter().find(|it| !it.cancelled && !router.owes(seat, &it.id));
         match lost {
-            Some(turn) => Err(format!("the agent works for nobody on {}", turn.id)),
+            Some(turn) => Err(format!(
+                "the agent works on {}, but no component waits for the answer",
+                turn.id
+            )),
             None => Ok(()),
         }
     }
@@ -139,66 +151,70 @@ impl World {
         self.now = self.now.max(time);
         let overdue = self.core.overdue(self.now, &self.out);
         if let Some(Overdue::Unresponsive(seat, how)) =
-            overdue.filter(|_| self.bug != Some(Bug::Blind))
+            overdue.filter(|_| self.fault != Some(Fault::NoTimeouts))
         {
-            let stalled = self.links[seat.index()].state == State::Stalled;
+            let stalled = self.links[seat.index()].state == ProcessState::Stalled;
             // It is not always clear which component ignores a cancellation.
-            let excused = stalled || self.cast.nature.stubborn;
+            let excused = stalled || self.topology.traits.never_stops;
             if !excused {
-                return Err(format!("{seat:?} is given up for nothing: {how:?}"));
+                return Err(format!("{seat:?} is considered stuck without a reason: {how:?}"));
             }
-            self.disturb();
+            self.record_failure();
         }
         self.input(Input::Tick)
     }
 
-    pub fn disturb(&mut self) {
-        self.struck += 1;
-        self.ledger.disturbed = true;
+    /// Counts a failure.
+    pub fn record_failure(&mut self) {
+        self.failure_count += 1;
+        self.log.had_failures = true;
     }
 
-    fn strike_what_is_due(&mut self) -> Check {
-        while let Some(fault) = self.faults.front().copied()
-            && fault.at <= self.moved
+    fn apply_due_failures(&mut self) -> Check {
+        while let Some(failure) = self.failures.front().copied()
+            && failure.at <= self.moved
         {
-            self.faults.pop_front();
-            self.strike(fault)?;
+            self.failures.pop_front();
+            self.apply_failure(failure)?;
         }
         Ok(())
     }
 
-    pub fn strike(&mut self, fault: Fault) -> Check {
-        let seat = usize::from(fault.seat);
-        let alive = self.links[seat].state == State::Alive;
-        self.tell(|| format!("*** {fault}"));
-        match fault.what {
-            What::Die | What::Loop if alive || self.links[seat].state == State::Stalled => {
-                self.disturb();
+    /// Lets a failure happen.
+    pub fn apply_failure(&mut self, failure: Failure) -> Check {
+        let seat = usize::from(failure.seat);
+        let alive = self.links[seat].state == ProcessState::Running;
+        self.trace(|| format!("*** {failure}"));
+        match failure.what {
+            FailureKind::Die | FailureKind::Loop
+                if alive || self.links[seat].state == ProcessState::Stalled =>
+            {
+                self.record_failure();
                 self.die(seat, ExitCause::Signal(9));
             }
-            What::Shut if alive => {
-                self.disturb();
-                self.links[seat].state = State::Mute;
+            FailureKind::Shut if alive => {
+                self.record_failure();
+                self.links[seat].state = ProcessState::OutputClosed;
                 self.close_output(seat, None);
             }
-            What::Stall if alive => {
-                self.disturb();
-                self.links[seat].state = State::Stalled;
+            FailureKind::Stall if alive => {
+                self.record_failure();
+                self.links[seat].state = ProcessState::Stalled;
             }
-            What::Cancel => return self.editor_does(Act::Cancel),
-            What::Halt => {
+            FailureKind::Cancel => return self.perform_editor_action(EditorAction::CancelRequest),
+            FailureKind::CancelSession => {
                 let slot = self.editor.slots().first().copied().unwrap_or_default();
-                return self.editor_does(Act::Halt(slot));
+                return self.perform_editor_action(EditorAction::CancelSession(slot));
             }
-            What::Leave if alive => {
-                self.disturb();
-                self.links[seat].state = State::Mute;
+            FailureKind::Leave if alive => {
+                self.record_failure();
+                self.links[seat].state = ProcessState::OutputClosed;
                 self.close_output(seat, None);
             }
-            What::Full => self.desk.full = true,
-            What::Absent => self.absent[seat] = true,
-            What::Stop => {
-                self.disturb();
+            FailureKind::Full => self.endpoints.fails_next = true,
+            FailureKind::Absent => self.absent[seat] = true,
+            FailureKind::Stop => {
+                self.record_failure();
                 return self.input(Input::Command(Command::Stop));
             }
             _ => {}
@@ -206,20 +222,20 @@ impl World {
         Ok(())
     }
 
-    fn editor_does(&mut self, act: Act) -> Check {
-        if self.links[0].state != State::Alive {
+    fn perform_editor_action(&mut self, act: EditorAction) -> Check {
+        if self.links[0].state != ProcessState::Running {
             return Ok(());
         }
-        self.with_player(0, |player, pen| player.act(act, pen))
+        self.with_participant(0, |participant, outbox| participant.act(act, outbox))
     }
 
     /// When all is answered and all sessions are closed.
     fn check_rest(&mut self) -> Check {
-        if let Some(text) = self.ledger.unanswered(|life| self.is_there(life)) {
+        if let Some(text) = self.log.unanswered(|life| self.is_running(life)) {
             return Err(text);
         }
         // Who says nothing and owes nothing is found out when it is next asked something.
-        if self.links.iter().any(|link| link.state == State::Stalled) {
+        if self.links.iter().any(|link| link.state == ProcessState::Stalled) {
             return Ok(());
         }
         let links = (0..self.links.len()).map(|seat| engine::Link::main(Seat(seat as u16)));
@@ -227,49 +243,51 @@ impl World {
             return Err(format!("something is never written to {link:?}"));
         }
         if let Some(seat) = self.links.iter().position(|link| !link.reading) {
-            return Err(format!("seat {seat} is not read again"));
+            return Err(format!("seat {seat} is still paused"));
         }
         let sizes = self.core.stages().sizes();
         if sizes.iter().any(|size| *size > 0) {
-            return Err(format!("something is left: {sizes:?}"));
+            return Err(format!("tables are not empty: {sizes:?}"));
         }
-        if self.desk.len() > 0 {
-            return Err(format!("{} places are open that nobody needs", self.desk.len()));
+        if self.endpoints.len() > 0 {
+            return Err(format!("{} endpoints are still open", self.endpoints.len()));
         }
         if self.core.stages().live_sessions() > 0 {
             return Err(format!(
-                "{} closed sessions are remembered",
+                "{} closed sessions are still recorded",
                 self.core.stages().live_sessions()
             ));
         }
         if let Some(time) = self.core.deadline() {
-            return Err(format!("something is waited for until {time:?}"));
+            return Err(format!("there is a deadline at {time:?}"));
         }
-        match self.agent.turns.iter().find(|turn| !turn.called_off) {
+        match self.agent.turns.iter().find(|turn| !turn.cancelled) {
             Some(turn) => Err(format!("the agent still works on {}", turn.id)),
             None => Ok(()),
         }
     }
 
-    /// The chain has ended by itself: was there a reason?
+    /// Checks that the chain has ended for a reason.
     fn check_reason(&self) -> Check {
-        let nature = self.cast.nature;
-        let mortal = |seat: u16| {
-            let agent = self.cast.editor && usize::from(seat) == self.cast.components();
-            agent && !nature.load && !nature.resume && !self.case.has("always")
+        let traits = self.topology.traits;
+        let ends_chain = |seat: u16| {
+            let agent = self.topology.editor && usize::from(seat) == self.topology.components();
+            agent && !traits.load && !traits.resume && !self.case.has("always")
         };
         let excused = self.case.has("stop")
-            || !self.editor.greeted
-            || self.struck > 10
-            || nature.stubborn && mortal(self.cast.components() as u16)
-            || self.case.faults.iter().any(|fault| match fault.what {
-                What::Loop | What::Leave | What::Stop => true,
-                What::Die | What::Shut | What::Stall | What::Absent => mortal(fault.seat),
-                What::Cancel | What::Halt | What::Full => false,
+            || !self.editor.initialized
+            || self.failure_count > 10
+            || traits.never_stops && ends_chain(self.topology.components() as u16)
+            || self.case.failures.iter().any(|failure| match failure.what {
+                FailureKind::Loop | FailureKind::Leave | FailureKind::Stop => true,
+                FailureKind::Die | FailureKind::Shut | FailureKind::Stall | FailureKind::Absent => {
+                    ends_chain(failure.seat)
+                }
+                FailureKind::Cancel | FailureKind::CancelSession | FailureKind::Full => false,
             });
         match excused {
             true => Ok(()),
-            false => Err(format!("the chain ends for nothing: {:?}", self.finished)),
+            false => Err(format!("the chain ends without a reason: {:?}", self.finished)),
         }
     }
 
@@ -277,17 +295,17 @@ impl World {
         if self.core.stages().deadline().is_some()
             || self.core.stages().router().open_request_count() > 0
         {
-            return Err("it has ended and waits for something".into());
+            return Err("the chain has ended, but has a deadline or an open request".into());
         }
-        let left = self.links[0].state != State::Alive;
+        let left = self.links[0].state != ProcessState::Running;
         let unread: Vec<String> = self.unread_of_editor();
-        match self.ledger.unanswered_but(|life| life.place == 0 && !left, &unread) {
+        match self.log.unanswered_except(|life| life.place == 0 && !left, &unread) {
             Some(text) => Err(text),
             None => Ok(()),
         }
     }
 
-    /// The ids of requests that the conductor has not read before its end.
+    /// The ids of requests of the editor that the conductor had not read when the chain ended.
     fn unread_of_editor(&self) -> Vec<String> {
         let lines = self.lines_of_editor();
         let ids = lines.iter().filter_map(|line| match Message::parse(line).ok()? {

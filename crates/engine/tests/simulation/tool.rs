@@ -1,47 +1,48 @@
-//! How an agent uses the tool of a session: in ACP's words, or through an MCP client at the bridge.
+//! How the agent uses the MCP server of a session: with MCP over ACP, or with an MCP client that connects to the bridge.
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 use mcp::form::{Address, Answer, Direction, Form, connection_id_of, strip_acp_prefix};
 use mcp::{ClientId, Ticket};
 
-use crate::pen::{ClientDo, Pen, Serial, json, number};
+use crate::outbox::{ClientAction, Outbox, Serial, json, number};
 
-/// The form that agents speak which speak it themselves.
+/// The form of MCP over ACP that agents use.
 const NATIVE: Form = Form::M6;
 
-/// The conversation of one session with its server.
+/// The connection of one session to its server.
 #[derive(Debug, Default)]
 pub struct Tool {
     /// The server, as it was declared to the agent.
     entry: Option<Json>,
-    line: Line,
-    /// The last request, and what for.
-    wait: Option<(Id, Wait)>,
+    connection: ToolConnection,
+    /// The last request, and its purpose.
+    pending: Option<(Id, PendingStep)>,
     last: u64,
     /// The last call.
     called: Serial,
 }
 
 #[derive(Debug, Default, Clone, PartialEq)]
-enum Line {
+enum ToolConnection {
     #[default]
     None,
-    Connection(String),
+    Acp(String),
     Client(ClientId),
 }
 
+/// The step of a tool call that waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Wait {
+enum PendingStep {
     Connect,
-    Greet,
+    Initialize,
     Call,
 }
 
-/// How far a call has come.
+/// The progress of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
-    Waits,
-    Good,
+    Pending,
+    Succeeded,
     Failed,
 }
 
@@ -52,27 +53,27 @@ impl Tool {
     }
 
     pub fn client_id(&self) -> Option<ClientId> {
-        match self.line {
-            Line::Client(client_id) => Some(client_id),
+        match self.connection {
+            ToolConnection::Client(client_id) => Some(client_id),
             _ => None,
         }
     }
 
-    /// Uses the tool. `fresh` makes an id on the agent's link.
-    pub fn begin(&mut self, fresh: &mut u64, pen: &mut Pen<'_>) -> Progress {
+    /// Starts a tool call. `last_id` is the last request id on the link of the agent.
+    pub fn begin(&mut self, last_id: &mut u64, outbox: &mut Outbox<'_>) -> Progress {
         let Some(entry) = self.entry.clone() else { return Progress::Failed };
-        // Another turn was cancelled in the middle of this. What it called, nobody waits for.
-        match &self.wait {
-            Some((_, Wait::Connect | Wait::Greet)) => return Progress::Waits,
-            Some((_, Wait::Call)) | None => {}
+        // Another turn may have been cancelled during its call. Then its answer is not needed.
+        match &self.pending {
+            Some((_, PendingStep::Connect | PendingStep::Initialize)) => return Progress::Pending,
+            Some((_, PendingStep::Call)) | None => {}
         }
-        match self.line.clone() {
-            Line::None => match ticket(&entry) {
+        match self.connection.clone() {
+            ToolConnection::None => match ticket(&entry) {
                 Some(ticket) => {
-                    let client_id = pen.fresh_caller();
-                    self.line = Line::Client(client_id);
-                    pen.clients.push(ClientDo::Call { ticket, client_id });
-                    self.greet(fresh, pen);
+                    let client_id = outbox.next_client_id();
+                    self.connection = ToolConnection::Client(client_id);
+                    outbox.client_actions.push(ClientAction::Connect { ticket, client_id });
+                    self.initialize(last_id, outbox);
                 }
                 None => {
                     let id =
@@ -81,133 +82,160 @@ impl Tool {
                     else {
                         return Progress::Failed;
                     };
-                    *fresh += 1;
-                    let asked = Id::from(*fresh);
-                    self.wait = Some((asked.clone(), Wait::Connect));
+                    *last_id += 1;
+                    let request = Id::from(*last_id);
+                    self.pending = Some((request.clone(), PendingStep::Connect));
                     let call = NATIVE.encode_connect(&id, "");
-                    pen.say(Side::Editor, Message::Request { id: asked, call });
+                    outbox.send(Side::Editor, Message::Request { id: request, call });
                 }
             },
-            _ => self.call(fresh, pen),
+            _ => self.call(last_id, outbox),
         }
-        Progress::Waits
+        Progress::Pending
     }
 
-    fn greet(&mut self, fresh: &mut u64, pen: &mut Pen<'_>) {
-        let can = r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}"#;
-        self.ask(Call::new("initialize", json(can.to_owned())), Wait::Greet, fresh, pen);
+    fn initialize(&mut self, last_id: &mut u64, outbox: &mut Outbox<'_>) {
+        let params = r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}"#;
+        self.send_request(
+            Call::new("initialize", json(params.to_owned())),
+            PendingStep::Initialize,
+            last_id,
+            outbox,
+        );
     }
 
-    fn call(&mut self, fresh: &mut u64, pen: &mut Pen<'_>) {
-        self.called = pen.fresh();
+    fn call(&mut self, last_id: &mut u64, outbox: &mut Outbox<'_>) {
+        self.called = outbox.next_serial();
         let params = format!(r#"{{"name":"x","arguments":{{"n":{}}}}}"#, self.called);
-        self.ask(Call::new("tools/call", json(params)), Wait::Call, fresh, pen);
+        self.send_request(
+            Call::new("tools/call", json(params)),
+            PendingStep::Call,
+            last_id,
+            outbox,
+        );
     }
 
-    fn ask(&mut self, call: Call, wait: Wait, fresh: &mut u64, pen: &mut Pen<'_>) {
-        match self.line.clone() {
-            Line::None => {}
-            Line::Client(client_id) => {
+    fn send_request(
+        &mut self,
+        call: Call,
+        step: PendingStep,
+        last_id: &mut u64,
+        outbox: &mut Outbox<'_>,
+    ) {
+        match self.connection.clone() {
+            ToolConnection::None => {}
+            ToolConnection::Client(client_id) => {
                 self.last += 1;
                 let id = Id::from(self.last);
-                self.wait = Some((id.clone(), wait));
+                self.pending = Some((id.clone(), step));
                 let line = Message::Request { id, call }.to_line().into();
-                pen.clients.push(ClientDo::Line { client_id, line });
+                outbox.client_actions.push(ClientAction::Line { client_id, line });
             }
-            Line::Connection(connection) => {
-                *fresh += 1;
-                let id = Id::from(*fresh);
-                self.wait = Some((id.clone(), wait));
+            ToolConnection::Acp(connection) => {
+                *last_id += 1;
+                let id = Id::from(*last_id);
+                self.pending = Some((id.clone(), step));
                 let address = Address { server: "", connection_id: &connection, request_id: "" };
                 let call = NATIVE.encode_message(Direction::ToServer, address, Some(&id), &call);
-                pen.say(Side::Editor, Message::Request { id, call });
+                outbox.send(Side::Editor, Message::Request { id, call });
             }
         }
     }
 
-    fn note(&self, call: &Call, pen: &mut Pen<'_>) {
-        match &self.line {
-            Line::None => {}
-            Line::Client(client_id) => {
+    fn send_notification(&self, call: &Call, outbox: &mut Outbox<'_>) {
+        match &self.connection {
+            ToolConnection::None => {}
+            ToolConnection::Client(client_id) => {
                 let line = Message::Notification(call.clone()).to_line().into();
-                pen.clients.push(ClientDo::Line { client_id: *client_id, line });
+                outbox.client_actions.push(ClientAction::Line { client_id: *client_id, line });
             }
-            Line::Connection(connection) => {
+            ToolConnection::Acp(connection) => {
                 let address = Address { server: "", connection_id: connection, request_id: "" };
                 let call = NATIVE.encode_message(Direction::ToServer, address, None, call);
-                pen.say(Side::Editor, Message::Notification(call));
+                outbox.send(Side::Editor, Message::Notification(call));
             }
         }
     }
 
+    /// Whether this is the id of the last request.
     pub fn waits_for(&self, id: &Id, client_id: Option<ClientId>) -> bool {
-        self.wait.as_ref().is_some_and(|(it, _)| it == id) && self.client_id() == client_id
+        self.pending.as_ref().is_some_and(|(it, _)| it == id) && self.client_id() == client_id
     }
 
-    /// What it has waited for.
-    pub fn on_answer(&mut self, outcome: Outcome, fresh: &mut u64, pen: &mut Pen<'_>) -> Progress {
-        let Some((_, wait)) = self.wait.take() else { return Progress::Failed };
-        let outcome = match (&self.line, wait) {
-            (Line::Connection(_), _) => match NATIVE.decode_answer(outcome) {
+    /// Handles the answer to the last request.
+    pub fn on_answer(
+        &mut self,
+        outcome: Outcome,
+        last_id: &mut u64,
+        outbox: &mut Outbox<'_>,
+    ) -> Progress {
+        let Some((_, step)) = self.pending.take() else { return Progress::Failed };
+        let outcome = match (&self.connection, step) {
+            (ToolConnection::Acp(_), _) => match NATIVE.decode_answer(outcome) {
                 Answer::FromServer(outcome) => outcome,
                 Answer::NotDelivered(error) => Outcome::Error(error),
             },
             _ => outcome,
         };
         let Outcome::Result(result) = outcome else {
-            // A connection that is not there any more is opened again next time.
-            self.leave(fresh, pen);
+            // The next call opens a new connection.
+            self.disconnect(last_id, outbox);
             return Progress::Failed;
         };
-        match wait {
-            Wait::Connect => {
+        match step {
+            PendingStep::Connect => {
                 let Some(connection) = connection_id_of(&result) else { return Progress::Failed };
-                self.line = Line::Connection(connection);
-                self.greet(fresh, pen);
-                Progress::Waits
+                self.connection = ToolConnection::Acp(connection);
+                self.initialize(last_id, outbox);
+                Progress::Pending
             }
-            Wait::Greet => {
-                self.note(&Call::new("notifications/initialized", None), pen);
-                self.call(fresh, pen);
-                Progress::Waits
+            PendingStep::Initialize => {
+                self.send_notification(&Call::new("notifications/initialized", None), outbox);
+                self.call(last_id, outbox);
+                Progress::Pending
             }
-            Wait::Call => {
+            PendingStep::Call => {
                 if number(&result, "to") != Some(self.called) {
-                    pen.wrong(format!("tool call {} is answered with {result:?}", self.called));
+                    outbox.violation(format!(
+                        "tool call {} is answered with {result:?}",
+                        self.called
+                    ));
                 }
-                Progress::Good
+                Progress::Succeeded
             }
         }
     }
 
-    /// The conductor has hung up.
-    pub fn on_hung_up(&mut self) -> bool {
-        self.line = Line::None;
-        self.wait.take().is_some()
+    /// The conductor has closed the connection. Returns whether a call was pending.
+    pub fn on_disconnected(&mut self) -> bool {
+        self.connection = ToolConnection::None;
+        self.pending.take().is_some()
     }
 
-    /// Ends the conversation.
-    pub fn leave(&mut self, fresh: &mut u64, pen: &mut Pen<'_>) {
-        self.wait = None;
-        match std::mem::take(&mut self.line) {
-            Line::None => {}
-            Line::Client(client_id) => pen.clients.push(ClientDo::HangUp(client_id)),
-            Line::Connection(connection) => {
-                let (call, asks) = NATIVE.encode_disconnect(&connection);
-                let message = match asks {
+    /// Closes the connection.
+    pub fn disconnect(&mut self, last_id: &mut u64, outbox: &mut Outbox<'_>) {
+        self.pending = None;
+        match std::mem::take(&mut self.connection) {
+            ToolConnection::None => {}
+            ToolConnection::Client(client_id) => {
+                outbox.client_actions.push(ClientAction::Disconnect(client_id))
+            }
+            ToolConnection::Acp(connection) => {
+                let (call, is_request) = NATIVE.encode_disconnect(&connection);
+                let message = match is_request {
                     true => {
-                        *fresh += 1;
-                        Message::Request { id: Id::from(*fresh), call }
+                        *last_id += 1;
+                        Message::Request { id: Id::from(*last_id), call }
                     }
                     false => Message::Notification(call),
                 };
-                pen.say(Side::Editor, message);
+                outbox.send(Side::Editor, message);
             }
         }
     }
 }
 
-/// The ticket in a declaration that was made for an agent without MCP over ACP.
+/// The ticket in a declaration for an agent that does not support MCP over ACP.
 fn ticket(entry: &Json) -> Option<Ticket> {
     let text = entry.as_str();
     let secret =

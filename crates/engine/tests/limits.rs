@@ -1,5 +1,5 @@
-//! Work that must not grow with the square of what is open, and memory that must not grow with its size.
-//! Issue 11, items 25 and 26. There is no clock here: the sizes are such that quadratic work takes minutes.
+//! Limits of time and memory (issue 11, items 25 and 26): no work is quadratic in the number of open requests, and memory
+//! does not grow with their size. These tests measure no time. With their sizes, quadratic work would take minutes.
 
 use acp_wire::dialect::Generation;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
@@ -13,19 +13,19 @@ use testkit::shell::{self, Effect, Shell};
 const PROXY: Seat = Seat(1);
 const AGENT: Seat = Seat(2);
 
-/// A proxy that passes everything on, and an agent, in front of an editor.
-struct Play {
+/// A chain of an editor, a proxy that forwards everything, and an agent.
+struct TestChain {
     shell: Shell,
     now: Time,
     /// By seat.
     peers: [Peer; 3],
-    /// What each peer has heard.
-    heard: Vec<(Seat, Message)>,
+    /// The messages that each peer has received.
+    received: Vec<(Seat, Message)>,
     outputs: Vec<Output>,
 }
 
-impl Play {
-    fn new(offers: &str) -> Play {
+impl TestChain {
+    fn new(capabilities: &str) -> TestChain {
         let chain = Chain {
             mode: Mode::Agent,
             components: vec![Component::new("proxy", "proxy"), Component::new("agent", "agent")],
@@ -48,18 +48,18 @@ impl Play {
             notify_editor: false,
             seed: 1,
         };
-        let mut play = Play {
+        let mut test = TestChain {
             shell: Shell::new(Setup { rules, ..shell::setup(chain) }),
             now: Time(0),
             peers: [Peer::editor(), Peer::proxy(Generation::CURRENT), Peer::agent()],
-            heard: Vec::new(),
+            received: Vec::new(),
             outputs: Vec::new(),
         };
         let params = Json::trusted(r#"{"protocolVersion":1,"clientCapabilities":{}}"#);
-        let asked = play.ask("init", "initialize", &params);
-        let result = format!(r#"{{"protocolVersion":1,"agentCapabilities":{offers}}}"#);
-        play.answer(asked, &Json::trusted(result));
-        play
+        let ids = test.send_request("init", "initialize", &params);
+        let result = format!(r#"{{"protocolVersion":1,"agentCapabilities":{capabilities}}}"#);
+        test.answer(ids, &Json::trusted(result));
+        test
     }
 
     fn arrive(&mut self, from: Seat, toward: Side, message: Message) {
@@ -76,7 +76,7 @@ impl Play {
                 Effect::Line { to, line } => {
                     let read = self.peers[to.seat.index()].read(to.port, &line);
                     if let Read::Message(_, message) = read.expect("a line that can be read") {
-                        self.heard.push((to.seat, message));
+                        self.received.push((to.seat, message));
                     }
                 }
                 Effect::Output(output) => self.outputs.push(output),
@@ -86,27 +86,27 @@ impl Play {
 
     /// The next request for a seat, and its id.
     fn request(&mut self, seat: Seat) -> (Id, Call) {
-        let requests = self.heard.drain(..).filter_map(|(to, message)| match message {
+        let requests = self.received.drain(..).filter_map(|(to, message)| match message {
             Message::Request { id, call } if to == seat => Some((id, call)),
             _ => None,
         });
         requests.last().expect("a request")
     }
 
-    /// The answers that a seat has heard.
+    /// The answers that a seat has received.
     fn answers(&self, seat: Seat) -> impl Iterator<Item = &Outcome> {
-        self.heard.iter().filter_map(move |(to, message)| match message {
+        self.received.iter().filter_map(move |(to, message)| match message {
             Message::Response { outcome, .. } if *to == seat => Some(outcome),
             _ => None,
         })
     }
 
-    fn kept(&self) -> usize {
+    fn retained_bytes(&self) -> usize {
         self.shell.core().stages().retained_bytes()
     }
 
-    /// The editor asks, and the proxy passes it on. Gives the ids for the proxy and for the agent.
-    fn ask(&mut self, id: &str, method: &str, params: &Json) -> [Id; 2] {
+    /// The editor sends a request, and the proxy forwards it. Returns the ids for the proxy and for the agent.
+    fn send_request(&mut self, id: &str, method: &str, params: &Json) -> [Id; 2] {
         let call = Call::new(method, params.clone());
         self.arrive(Seat::OUTER, Side::Agent, Message::Request { id: Id::string(id), call });
         let (first, call) = self.request(PROXY);
@@ -116,34 +116,34 @@ impl Play {
         [first, second]
     }
 
-    /// The agent answers, and the proxy passes it on.
+    /// The agent answers, and the proxy forwards the answer.
     fn answer(&mut self, [first, second]: [Id; 2], result: &Json) {
         let outcome = Outcome::Result(result.clone());
         self.arrive(AGENT, Side::Editor, Message::response(second, outcome.clone()));
         self.arrive(PROXY, Side::Editor, Message::response(first, outcome));
-        self.heard.clear();
+        self.received.clear();
     }
 
-    /// Sets a session up, whose request has so many bytes more than usual.
+    /// Sets up a session with a request that has `more` additional bytes.
     fn session(&mut self, session: &str, more: usize) {
         let params = Json::object([
             ("cwd", Some(Json::string("/"))),
             ("session", Some(Json::string(session))),
             ("more", Some(Json::string(&"x".repeat(more)))),
         ]);
-        let asked = self.ask(session, "session/new", &params);
-        self.answer(asked, &Json::object([("sessionId", Some(Json::string(session)))]));
+        let ids = self.send_request(session, "session/new", &params);
+        self.answer(ids, &Json::object([("sessionId", Some(Json::string(session)))]));
     }
 
-    /// A turn in a session.
+    /// Performs a turn in a session.
     fn turn(&mut self, session: &str) {
         let params = Json::object([("sessionId", Some(Json::string(session)))]);
-        let asked = self.ask("prompt", "session/prompt", &params);
-        self.answer(asked, &Json::trusted(r#"{"stopReason":"end_turn"}"#));
+        let ids = self.send_request("prompt", "session/prompt", &params);
+        self.answer(ids, &Json::trusted(r#"{"stopReason":"end_turn"}"#));
     }
 
-    /// What the proxy is answered when it passes on a prompt for a session that the agent has lost.
-    fn refusal(&mut self, session: &str) -> String {
+    /// The error that the proxy gets for a prompt in a session that the agent has lost.
+    fn lost_session_error(&mut self, session: &str) -> String {
         let params = Json::object([("sessionId", Some(Json::string(session)))]);
         let call = Call::new("session/prompt", params);
         self.arrive(PROXY, Side::Agent, Message::Request { id: Id::string("refused"), call });
@@ -152,19 +152,19 @@ impl Play {
             Outcome::Result(_) => None,
         });
         let error = errors.last().expect("an error");
-        self.heard.clear();
+        self.received.clear();
         error
     }
 
-    fn leave(&mut self, seat: Seat) {
+    fn exit(&mut self, seat: Seat) {
         self.outputs.clear();
-        self.heard.clear();
+        self.received.clear();
         let effects = self.shell.exit(self.now, seat, Exit::new(ExitCause::Status(1)));
         self.take(effects);
     }
 
-    /// A component that has left is started again and greeted. Gives the sessions that it is told of.
-    fn learn(&mut self, seat: Seat) -> Vec<String> {
+    /// Restarts a component and answers its handshake and replay. Returns the sessions that are replayed.
+    fn restart(&mut self, seat: Seat) -> Vec<String> {
         self.outputs.clear();
         self.now = self.now.plus(30_000);
         self.peers[seat.index()] =
@@ -177,10 +177,10 @@ impl Play {
         let (mut id, _) = self.request(seat);
         let result = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}"#;
         let mut outcome = Outcome::Result(Json::trusted(result));
-        let mut told = Vec::new();
+        let mut sessions = Vec::new();
         loop {
             self.arrive(seat, Side::Editor, Message::response(id, outcome));
-            let lesson = self.heard.drain(..).find_map(|(to, message)| match message {
+            let request = self.received.drain(..).find_map(|(to, message)| match message {
                 Message::Request { id, call }
                     if to == seat && id.text().is_some_and(|it| it.starts_with("r:")) =>
                 {
@@ -188,9 +188,9 @@ impl Play {
                 }
                 _ => None,
             });
-            let Some((next, call)) = lesson else { return told };
+            let Some((next, call)) = request else { return sessions };
             let name = call.params.as_ref().and_then(|it| it.member("session")).expect("its name");
-            told.push(name.text().expect("a text").into_owned());
+            sessions.push(name.text().expect("a text").into_owned());
             (id, outcome) = (next, Outcome::Result(Json::EMPTY));
         }
     }
@@ -199,32 +199,32 @@ impl Play {
         let params = Json::object([("requestId", Some(Json::string(id)))]);
         let message = Message::notification("$/cancel_request", params);
         self.arrive(from, Side::Agent, message);
-        self.heard.clear();
+        self.received.clear();
     }
 }
 
 #[test]
-fn cancelled_requests_that_nobody_answers_cost_the_others_nothing() {
-    let mut play = Play::new("{}");
+fn unanswered_cancelled_requests_do_not_slow_down_others() {
+    let mut test = TestChain::new("{}");
     let params = Json::trusted("{}");
     for number in 0..4_000 {
         let id = number.to_string();
-        play.ask(&id, "_x/wait", &params);
-        // The proxy passes on every second cancellation.
-        play.cancel(Seat::OUTER, &id);
+        test.send_request(&id, "_x/wait", &params);
+        // The proxy forwards every second cancellation.
+        test.cancel(Seat::OUTER, &id);
         if number % 2 == 0 {
-            play.cancel(PROXY, &format!("own {id}"));
+            test.cancel(PROXY, &format!("own {id}"));
         }
     }
     for number in 0..4_000 {
-        let asked = play.ask(&format!("round {number}"), "_x/ask", &params);
-        assert_eq!(play.shell.core().deadline(), Some(Time(1_000)));
-        play.answer(asked, &params);
+        let ids = test.send_request(&format!("round {number}"), "_x/ask", &params);
+        assert_eq!(test.shell.core().deadline(), Some(Time(1_000)));
+        test.answer(ids, &params);
     }
-    // All those are answered that the agent should have stopped.
-    let effects = play.shell.tick(Time(1_000));
-    play.take(effects);
-    assert_eq!(play.answers(PROXY).count(), 2_000);
+    // The core answers the requests that the agent should have stopped.
+    let effects = test.shell.tick(Time(1_000));
+    test.take(effects);
+    assert_eq!(test.answers(PROXY).count(), 2_000);
 }
 
 const LOADS: &str = r#"{"loadSession":true}"#;
@@ -233,90 +233,93 @@ fn names(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| format!("s{number}")).collect()
 }
 
-/// Twenty requests of 10 MiB, through two components: as many are kept as fit, and each only once.
+/// Twenty requests of 10 MiB through two components: only some are stored, and each only once.
 #[test]
-fn long_requests_are_kept_within_a_budget_and_once() {
+fn the_memory_for_long_set_up_requests_is_limited() {
     const MIB: usize = 1024 * 1024;
-    let mut play = Play::new(LOADS);
-    play.session("short", 0);
+    let mut test = TestChain::new(LOADS);
+    test.session("short", 0);
     for name in names(0..20) {
-        play.session(&name, 10 * MIB);
+        test.session(&name, 10 * MIB);
     }
-    assert!((60 * MIB..=64 * MIB).contains(&play.kept()), "{}", play.kept());
-    play.session("last", 0);
+    assert!((60 * MIB..=64 * MIB).contains(&test.retained_bytes()), "{}", test.retained_bytes());
+    test.session("last", 0);
     for name in names(0..20) {
-        play.turn(&name);
+        test.turn(&name);
     }
     let kept = [vec!["short".to_owned()], names(0..6), vec!["last".to_owned()]].concat();
-    // The agent has lost the others, and says so; all else goes on.
-    play.leave(AGENT);
-    assert_eq!(play.learn(AGENT), kept);
-    let refusal = play.refusal("s7");
-    assert!(refusal.contains("'s7'") && refusal.contains("too long"), "{refusal}");
-    play.turn("s3");
-    // A proxy is not told of them again, and the people are.
-    play.leave(PROXY);
-    assert_eq!(play.learn(PROXY), kept);
-    play.turn("s3");
-    // Room that is given back can be used.
+    // The agent has lost the other sessions. Everything else works.
+    test.exit(AGENT);
+    assert_eq!(test.restart(AGENT), kept);
+    let error = test.lost_session_error("s7");
+    assert!(error.contains("'s7'") && error.contains("too long"), "{error}");
+    test.turn("s3");
+    // They are not replayed to a proxy, and the user gets a notice.
+    test.exit(PROXY);
+    assert_eq!(test.restart(PROXY), kept);
+    test.turn("s3");
+    // Freed memory can be used again.
     for name in names(0..6) {
         let params = Json::object([("sessionId", Some(Json::string(&name)))]);
-        let asked = play.ask("close", "session/close", &params);
-        play.answer(asked, &Json::EMPTY);
+        let ids = test.send_request("close", "session/close", &params);
+        test.answer(ids, &Json::EMPTY);
     }
-    assert_eq!(play.kept(), 0);
+    assert_eq!(test.retained_bytes(), 0);
 }
 
-/// However many sessions there are, an agent that can load sessions is restarted, and one that cannot is not.
+/// An agent that can load sessions is restarted, and one that cannot is not, however many sessions there are.
 #[test]
-fn a_forgotten_session_does_not_change_what_a_crash_does() {
+fn the_failure_decision_does_not_depend_on_the_number_of_sessions() {
     for count in [3, 300, 4_200] {
-        let mut able = Play::new(LOADS);
-        let mut unable = Play::new("{}");
-        for play in [&mut able, &mut unable] {
+        let mut able = TestChain::new(LOADS);
+        let mut unable = TestChain::new("{}");
+        for test in [&mut able, &mut unable] {
             for name in names(0..count) {
-                play.session(&name, 0);
+                test.session(&name, 0);
             }
-            // Also in the oldest one.
-            play.turn("s0");
+            // The oldest session works, too.
+            test.turn("s0");
         }
-        able.leave(AGENT);
-        assert_eq!(able.learn(AGENT), names(count.saturating_sub(256)..count));
+        able.exit(AGENT);
+        assert_eq!(able.restart(AGENT), names(count.saturating_sub(256)..count));
         if count > 256 {
             let session = format!("s{}", count - 257);
-            let refusal = able.refusal(&session);
-            assert!(refusal.contains("too many sessions ago"), "{refusal}");
+            let error = able.lost_session_error(&session);
+            assert!(error.contains("too many sessions ago"), "{error}");
         }
-        // The newest sessions are closed: the old ones are still there.
+        // The newest sessions are closed. The old ones still exist.
         for name in names(if count > 3 { 4 } else { 1 }..count) {
             let params = Json::object([("sessionId", Some(Json::string(&name)))]);
-            let asked = unable.ask("close", "session/close", &params);
-            unable.answer(asked, &Json::EMPTY);
+            let ids = unable.send_request("close", "session/close", &params);
+            unable.answer(ids, &Json::EMPTY);
         }
-        unable.leave(AGENT);
-        assert!(!unable.outputs.contains(&Output::Discard(AGENT)), "{count}: it is restarted");
+        unable.exit(AGENT);
+        assert!(
+            !unable.outputs.contains(&Output::Discard(AGENT)),
+            "{count}: it must not be restarted"
+        );
     }
 }
 
-/// Open requests are kept within a budget; they are recognised all the same if they were not changed.
+/// A forwarded request is still recognised if the proxy has not changed it.
 #[test]
-fn open_requests_are_kept_within_a_budget() {
-    let mut play = Play::new(LOADS);
+fn the_memory_for_open_requests_is_limited() {
+    let mut test = TestChain::new(LOADS);
     let long = "x".repeat(60 * 1024);
     let mut asked = Vec::new();
     for number in 0..400 {
         let id = number.to_string();
         let params = Json::object([("n", Some(Json::string(&format!("{number} {long}"))))]);
-        asked.push(play.ask(&id, "_x/long", &params));
+        asked.push(test.send_request(&id, "_x/long", &params));
     }
-    let kept = |play: &Play| play.shell.core().router().kept_param_bytes();
-    assert!(kept(&play) <= 16 * 1024 * 1024, "{}", kept(&play));
-    // The proxy dies, and the answers come all the same.
-    play.leave(PROXY);
-    assert_eq!(play.answers(Seat::OUTER).count(), 0);
+    let kept = |test: &TestChain| test.shell.core().router().kept_param_bytes();
+    assert!(kept(&test) <= 16 * 1024 * 1024, "{}", kept(&test));
+    // The proxy fails, and the answers still arrive.
+    test.exit(PROXY);
+    assert_eq!(test.answers(Seat::OUTER).count(), 0);
     for [_, second] in asked {
         let answer = Message::response(second, Outcome::Result(Json::EMPTY));
-        play.arrive(AGENT, Side::Editor, answer);
+        test.arrive(AGENT, Side::Editor, answer);
     }
-    assert_eq!(kept(&play), 0);
+    assert_eq!(kept(&test), 0);
 }

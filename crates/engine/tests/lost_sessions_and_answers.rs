@@ -1,11 +1,9 @@
-//! What is lost: sessions that an agent cannot take up, answers that cannot be read, and what the people in front of
-//! the editor are told.
+//! Sessions that an agent cannot resume, answers that cannot be read, and notices in the editor.
 
 use testkit::script::check_live;
 
-/// The agent cannot load sessions. What is said about the session is answered for it.
 #[test]
-fn requests_about_a_lost_session_are_answered() {
+fn requests_about_a_lost_session_are_answered_with_an_error() {
     check_live(
         "editor agent+restart",
         r##"
@@ -33,10 +31,8 @@ fn requests_about_a_lost_session_are_answered() {
     );
 }
 
-/// A session that no component has is closed by the next component that knows it. A component that is being restarted
-/// does not know it any more.
 #[test]
-fn a_session_is_not_closed_through_a_component_that_is_away() {
+fn an_orphaned_session_is_not_closed_by_a_component_that_is_down() {
     check_live(
         "editor p1+restart p2+restart agent",
         r##"
@@ -60,9 +56,8 @@ fn a_session_is_not_closed_through_a_component_that_is_away() {
     );
 }
 
-/// An error without an id can only be the answer to the one request that is open.
 #[test]
-fn an_error_without_an_id_answers_the_only_request() {
+fn an_error_without_an_id_answers_the_only_pending_request() {
     check_live(
         "editor agent",
         r##"
@@ -79,7 +74,7 @@ fn an_error_without_an_id_answers_the_only_request() {
 }
 
 #[test]
-fn the_asker_is_told_that_an_answer_could_not_be_read() {
+fn a_request_whose_answer_cannot_be_read_gets_an_error() {
     check_live(
         "editor agent",
         r##"
@@ -92,9 +87,8 @@ fn the_asker_is_told_that_an_answer_could_not_be_read() {
     );
 }
 
-/// A name behind a proxy means its successor.
 #[test]
-fn a_proxy_may_name_the_components_behind_it() {
+fn a_proxy_may_address_the_components_behind_it_by_name() {
     check_live(
         "editor p1 p2 agent",
         r##"
@@ -109,9 +103,9 @@ fn a_proxy_may_name_the_components_behind_it() {
 
 const NOTE: &str = r#"editor < session/update {"sessionId":"SESSION","update":{"sessionUpdate":"agent_message_chunk",…"#;
 
-/// A session in which something goes on is told at once, another one before its next turn.
+/// A session with an active turn gets the notice at once, other sessions at their next prompt.
 #[test]
-fn people_are_told_of_a_restart_in_their_sessions() {
+fn a_restart_is_reported_in_all_sessions() {
     let script = r##"
         notify editor
         editor > session/new 1 {}
@@ -145,9 +139,8 @@ fn people_are_told_of_a_restart_in_their_sessions() {
     check_live("editor p1+restart agent", &script);
 }
 
-/// Before its next turn a session is told of the last things only.
 #[test]
-fn people_are_told_of_the_last_restarts_only() {
+fn only_the_last_notices_wait_for_a_session() {
     let mut script = r##"
         notify editor
         editor > session/new 1 {}

@@ -1,76 +1,76 @@
-//! What a player writes with, and the payloads that it writes.
+//! [`Outbox`]: collects what a participant sends. And the format of the payloads.
 
 use acp_wire::{Id, Json, Message, Outcome, Side};
 use bytes::Bytes;
 use mcp::{ClientId, Ticket};
 use router::Time;
 
-/// The number of a message, which its payload bears as its first member: `{"n":17,…}`.
+/// The serial number of a message. It is the first member of its payload: `{"n":17,…}`.
 pub type Serial = usize;
 
-/// Collects what a player says while it deals with one thing.
-pub struct Pen<'a> {
+/// Collects what a participant sends while it handles one event.
+pub struct Outbox<'a> {
     pub now: Time,
-    pub serials: &'a mut Serial,
-    pub client_ids: &'a mut u64,
-    /// The chain is about to end, or has ended.
-    pub closing: bool,
-    /// How many faults have happened so far.
-    pub faults: usize,
-    pub said: Vec<(Side, Message)>,
-    pub clients: Vec<ClientDo>,
-    /// A rule that was broken.
-    pub wrong: Option<String>,
+    pub last_serial: &'a mut Serial,
+    pub last_client_id: &'a mut u64,
+    /// Whether the chain is ending or has ended.
+    pub is_ending: bool,
+    /// How many failures have happened so far.
+    pub failures: usize,
+    pub sent: Vec<(Side, Message)>,
+    pub client_actions: Vec<ClientAction>,
+    /// The first violation of a rule.
+    pub violation: Option<String>,
 }
 
-/// What the agent's MCP clients do.
-pub enum ClientDo {
-    Call { ticket: Ticket, client_id: ClientId },
+/// What an MCP client of the agent does.
+pub enum ClientAction {
+    Connect { ticket: Ticket, client_id: ClientId },
     Line { client_id: ClientId, line: Bytes },
-    HangUp(ClientId),
+    Disconnect(ClientId),
 }
 
-impl Pen<'_> {
-    pub fn fresh(&mut self) -> Serial {
-        *self.serials += 1;
-        *self.serials
+impl Outbox<'_> {
+    pub fn next_serial(&mut self) -> Serial {
+        *self.last_serial += 1;
+        *self.last_serial
     }
 
-    pub fn fresh_caller(&mut self) -> ClientId {
-        *self.client_ids += 1;
-        ClientId(*self.client_ids)
+    pub fn next_client_id(&mut self) -> ClientId {
+        *self.last_client_id += 1;
+        ClientId(*self.last_client_id)
     }
 
-    pub fn say(&mut self, toward: Side, message: Message) {
-        self.said.push((toward, message));
+    pub fn send(&mut self, toward: Side, message: Message) {
+        self.sent.push((toward, message));
     }
 
-    pub fn wrong(&mut self, text: impl Into<String>) {
-        self.wrong.get_or_insert(text.into());
+    pub fn violation(&mut self, text: impl Into<String>) {
+        self.violation.get_or_insert(text.into());
     }
 
-    /// Answers with a result; `rest` are its other members.
+    /// Answers with a result. `rest` is the text of its other members.
     pub fn result(&mut self, toward: Side, id: Id, to: Option<Serial>, rest: &str) {
         let outcome = Outcome::Result(self.payload(to, rest));
-        self.say(toward, Message::response(id, outcome));
+        self.send(toward, Message::response(id, outcome));
     }
 
     pub fn error(&mut self, toward: Side, id: Id, to: Option<Serial>, code: i64, text: &str) {
         let rest = format!(r#","code":{code},"message":"{text}""#);
         let outcome = Outcome::Error(self.payload(to, &rest));
-        self.say(toward, Message::response(id, outcome));
+        self.send(toward, Message::response(id, outcome));
     }
 
     fn payload(&mut self, to: Option<Serial>, rest: &str) -> Json {
         let to = to.map_or("null".to_owned(), |to| to.to_string());
-        json(format!(r#"{{"n":{},"to":{to}{rest}}}"#, self.fresh()))
+        json(format!(r#"{{"n":{},"to":{to}{rest}}}"#, self.next_serial()))
     }
 }
 
 /// # Panics
-/// If a player writes nonsense.
+/// If the text is not JSON.
 pub fn json(text: String) -> Json {
-    Json::parse(text).expect("a player writes JSON")
+    Json::parse(text).expect("a participant writes JSON")
 }
 
 pub fn serial(payload: &Json) -> Option<Serial> {
@@ -103,7 +103,7 @@ pub fn key(id: &Id) -> String {
     id.json().as_str().to_owned()
 }
 
-/// Sets a session up.
+/// Whether a method sets up a session.
 pub fn sets_up(method: &str) -> bool {
     matches!(method, "session/new" | "session/load" | "session/resume")
 }

@@ -1,51 +1,52 @@
-//! What the shell does with places where MCP clients can connect: it opens them when it is asked to. It
-//! answers at once; in a case with the word `slow`, later than other lines that move meanwhile.
+//! The endpoints for MCP clients that the shell opens. It answers at once, or with the option `slow` after other lines
+//! have been transferred.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use mcp::{Endpoint, Ticket, Transport};
 
+/// The open endpoints, and the requests to open more.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct Endpoints {
     open: BTreeSet<Ticket>,
-    /// What was asked for and not answered: when, and what.
-    asked: VecDeque<(usize, Ticket, Transport)>,
-    /// The next place cannot be opened.
-    pub full: bool,
+    /// Requests that are not answered, with the time of each.
+    pending: VecDeque<(usize, Ticket, Transport)>,
+    /// Whether the next endpoint cannot be opened.
+    pub fails_next: bool,
 }
 
-impl Desk {
-    pub fn ask(&mut self, stamp: usize, ticket: Ticket, kind: Transport) {
-        self.asked.push_back((stamp, ticket, kind));
+impl Endpoints {
+    pub fn request(&mut self, stamp: usize, ticket: Ticket, transport: Transport) {
+        self.pending.push_back((stamp, ticket, transport));
     }
 
-    /// When the oldest question that is open was asked.
+    /// The time of the oldest request that is not answered.
     pub fn next(&self) -> Option<usize> {
-        self.asked.front().map(|(stamp, ..)| *stamp)
+        self.pending.front().map(|(stamp, ..)| *stamp)
     }
 
-    /// The answer to it.
+    /// Answers the oldest request.
     pub fn answer(&mut self) -> Option<(Ticket, Result<Endpoint, String>)> {
-        let (_, ticket, kind) = self.asked.pop_front()?;
-        if self.full {
+        let (_, ticket, transport) = self.pending.pop_front()?;
+        if self.fails_next {
             return Some((ticket, Err("no port is free".into())));
         }
         self.open.insert(ticket);
         let secret = format!("s{}", ticket.0);
-        let place = match kind {
+        let endpoint = match transport {
             Transport::Stdio => {
                 let (program, variable) = ("/c".into(), "SECRET".into());
                 Endpoint::Stdio { program, port: 7000, variable, secret }
             }
             Transport::Http => Endpoint::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
         };
-        Some((ticket, Ok(place)))
+        Some((ticket, Ok(endpoint)))
     }
 
     pub fn revoke(&mut self, ticket: Ticket) -> Result<(), String> {
         match self.open.remove(&ticket) {
             true => Ok(()),
-            false => Err(format!("{ticket:?} is revoked, and is not open")),
+            false => Err(format!("{ticket:?} is revoked, but is not open")),
         }
     }
 
@@ -53,7 +54,7 @@ impl Desk {
         self.open.contains(&ticket)
     }
 
-    /// How many places are open.
+    /// The number of open endpoints.
     pub fn len(&self) -> usize {
         self.open.len()
     }

@@ -1,10 +1,9 @@
-//! Which component is considered stuck, and when.
+//! The watchdog: which component is considered stuck, and when.
 
 use testkit::script::check_live;
 
-/// The agent has the request; the proxy waits for the agent.
 #[test]
-fn the_last_component_that_owes_an_answer_is_considered_stuck() {
+fn the_last_component_with_a_pending_request_is_considered_stuck() {
     check_live(
         "editor p1 agent",
         r##"
@@ -20,9 +19,8 @@ fn the_last_component_that_owes_an_answer_is_considered_stuck() {
     );
 }
 
-/// Time that a component spends waiting for others is not its own.
 #[test]
-fn the_time_of_a_proxy_begins_when_it_has_its_answer() {
+fn the_timeout_of_a_proxy_starts_when_it_gets_its_answer() {
     check_live(
         "editor p1 agent",
         r##"
@@ -42,9 +40,9 @@ fn the_time_of_a_proxy_begins_when_it_has_its_answer() {
     );
 }
 
-/// The agent asks the proxy for something, so the proxy owes an answer although it waits for the agent.
+/// The agent sends a request to the proxy, which still waits for the agent.
 #[test]
-fn a_proxy_that_waits_for_the_agent_can_hold_up_the_agent() {
+fn a_proxy_that_does_not_answer_the_agent_is_considered_stuck() {
     check_live(
         "editor p1 agent",
         r##"
@@ -66,9 +64,9 @@ fn a_proxy_that_waits_for_the_agent_can_hold_up_the_agent() {
     );
 }
 
-/// A prompt may take long. A request that is not work has to be answered in time, whatever else is said.
+/// Other requests have to be answered in time, even if the component sends messages.
 #[test]
-fn a_sign_of_life_counts_for_work_only() {
+fn activity_restarts_the_timeout_of_prompts_only() {
     for work in ["session/prompt", "session/new", "session/load", "authenticate", "mcp/message"] {
         let script = r##"
         timeout answer 1000
@@ -103,9 +101,8 @@ fn a_sign_of_life_counts_for_work_only() {
     );
 }
 
-/// Of several requests, the one whose time ends first counts. Without a limit, nothing is waited for.
 #[test]
-fn each_kind_of_request_has_its_own_limit() {
+fn each_kind_of_request_has_its_own_timeout() {
     check_live(
         "editor agent",
         r##"
@@ -128,9 +125,8 @@ fn each_kind_of_request_has_its_own_limit() {
     );
 }
 
-/// Neither the editor nor a component that waits for one that is away is considered stuck.
 #[test]
-fn a_component_that_waits_for_an_absent_one_is_not_stuck() {
+fn neither_the_editor_nor_a_component_that_waits_for_a_restart_is_stuck() {
     check_live(
         "editor p1 agent+restart",
         r##"
@@ -161,9 +157,9 @@ fn a_component_that_waits_for_an_absent_one_is_not_stuck() {
     );
 }
 
-/// A component that has passed the cancellation on cannot stop before the next component has.
+/// A component that has forwarded the cancellation can stop only after the next component.
 #[test]
-fn a_component_that_goes_on_after_a_cancellation_is_considered_stuck() {
+fn a_component_that_ignores_a_cancellation_is_considered_stuck() {
     let cancelled = r##"
         timeout cancel 1000
         editor > session/prompt 5 {"sessionId":"s"}
@@ -178,7 +174,7 @@ fn a_component_that_goes_on_after_a_cancellation_is_considered_stuck() {
         agent  < session/cancel {"sessionId":"s"}
         time 1599
         "##;
-    // The agent goes on, and is ended. Its answer is made up. Then the proxy has a second.
+    // The agent does not stop, and is killed. The core answers on its behalf. Then the proxy has one second.
     check_live(
         "editor p1 agent",
         &format!(
@@ -192,7 +188,7 @@ fn a_component_that_goes_on_after_a_cancellation_is_considered_stuck() {
             "##
         ),
     );
-    // The agent stops in time, and the proxy does not.
+    // The agent stops in time, but the proxy does not.
     check_live(
         "editor p1 agent",
         &format!(
@@ -209,9 +205,8 @@ fn a_component_that_goes_on_after_a_cancellation_is_considered_stuck() {
     );
 }
 
-/// What is passed on of another session does not excuse a component.
 #[test]
-fn a_cancelled_turn_is_judged_by_its_own_session() {
+fn a_forwarded_prompt_of_another_session_does_not_delay_the_cancel_timeout() {
     check_live(
         "editor p1 agent",
         r##"
@@ -233,9 +228,8 @@ fn a_cancelled_turn_is_judged_by_its_own_session() {
     );
 }
 
-/// A component that is restarted has a limit for its greeting, and for what it learns.
 #[test]
-fn a_component_that_does_not_come_back_in_time_is_considered_stuck() {
+fn initialize_and_replay_after_a_restart_have_timeouts() {
     let away = r##"
         editor > session/new 4 {}
         p1     < session/new #1 {}
