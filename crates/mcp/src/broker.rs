@@ -39,7 +39,7 @@ pub(crate) use retry::{ANSWER_TIMEOUT, has_timeout, is_idempotent, timeout_error
 
 use connection::answer;
 use connections::Connections;
-use foreign_ids::without_mark;
+use foreign_ids::strip_mark;
 use held_deliveries::HeldDeliveries;
 use input_requests::InputRequests;
 use operations::Operations;
@@ -202,7 +202,7 @@ impl Broker {
 
     /// Whether the broker has to see a message before it is delivered to this seat.
     pub fn is_relevant_delivery(&self, to: Seat, message: &Message) -> bool {
-        self.holds(to) || self.is_relevant(message)
+        self.is_held(to) || self.is_relevant(message)
     }
 
     /// Whether the broker has to see a message that has arrived from a component.
@@ -224,11 +224,11 @@ impl Broker {
     /// Handles a message that has arrived from a component. Returns the message that goes on to the
     /// router, if any. The caller performs the steps after that.
     pub fn arrived(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
-        self.in_order(cx, |broker, cx| broker.on_arrived(hop, message, cx))
+        self.after_held(cx, |broker, cx| broker.on_arrived(hop, message, cx))
     }
 
     fn on_arrived(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
-        let (message, is_marked) = match without_mark(&message) {
+        let (message, is_marked) = match strip_mark(&message) {
             Some(unmarked) => (unmarked, true),
             None => (message, false),
         };
@@ -303,11 +303,11 @@ impl Broker {
     /// Handles a message that the router delivers to a component. Returns the message to write to
     /// the link, if any. The caller performs the steps after that.
     pub fn deliver(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
-        if self.holds(hop.seat) {
+        if self.is_held(hop.seat) {
             self.held.push(hop, message);
             return None;
         }
-        self.in_order(cx, |broker, cx| broker.deliver_now(hop, message, cx))
+        self.after_held(cx, |broker, cx| broker.deliver_now(hop, message, cx))
     }
 
     fn deliver_now(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
@@ -323,7 +323,7 @@ impl Broker {
                 }
                 let outcome = self.on_initialize_result(hop.seat, &id, outcome);
                 for key in self.registry.answered(hop.seat, &id, &outcome) {
-                    self.drop_if_unused(&key, cx);
+                    self.remove_if_unused(&key, cx);
                 }
                 let outcome = self.on_consumer_answer(hop.seat, &id, outcome, cx)?;
                 Some(Message::Response { id, outcome, extras })
@@ -402,17 +402,17 @@ impl Broker {
         line: &bytes::Bytes,
         cx: &mut Context<'_>,
     ) {
-        self.in_order(cx, |it, cx| it.bridge.on_client_message(client_id, line, cx));
+        self.after_held(cx, |it, cx| it.bridge.on_client_message(client_id, line, cx));
     }
 
     /// An MCP client has disconnected.
     pub fn client_disconnected(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
-        self.in_order(cx, |it, cx| it.bridge.on_client_disconnected(client_id, cx));
+        self.after_held(cx, |it, cx| it.bridge.on_client_disconnected(client_id, cx));
     }
 
     /// A session has ended without a request that closes it.
     pub fn session_lost(&mut self, session: &SessionId, cx: &mut Context<'_>) {
-        self.in_order(cx, |broker, cx| {
+        self.after_held(cx, |broker, cx| {
             broker.bridge.end_session(session, cx);
             broker.end_session(session, cx);
         });
@@ -427,7 +427,7 @@ impl Broker {
 
     /// Handles timeouts and retries that are due.
     pub fn tick(&mut self, cx: &mut Context<'_>) {
-        self.in_order(cx, |broker, cx| broker.on_tick(cx));
+        self.after_held(cx, |broker, cx| broker.on_tick(cx));
     }
 
     fn on_tick(&mut self, cx: &mut Context<'_>) {
@@ -538,13 +538,13 @@ impl Broker {
     /// Removes the servers that only this session used.
     fn end_session(&mut self, session: &SessionId, cx: &mut Context<'_>) {
         for key in self.registry.end_session(session) {
-            self.drop_if_unused(&key, cx);
+            self.remove_if_unused(&key, cx);
         }
     }
 
     /// Removes a server that no session uses. The connections of bridged clients end when the
     /// client disconnects, because that message travels through the chain like all others.
-    fn drop_if_unused(&mut self, key: &str, cx: &mut Context<'_>) {
+    fn remove_if_unused(&mut self, key: &str, cx: &mut Context<'_>) {
         if self.registry.is_unused(key) {
             self.bridge.forget_server(key, cx);
             self.close_connections_to(key, cx);
@@ -570,9 +570,12 @@ impl Broker {
             return Some(pass(id, call));
         }
         let connection_id = match form::decode(&call) {
-            Some((_, Frame::Mcp { target: Target::Connection(connection_id), call: said, .. })) => {
+            Some((
+                _,
+                Frame::Mcp { target: Target::Connection(connection_id), call: mcp_call, .. },
+            )) => {
                 if let Some(client_id) = self.bridge.client_of(&connection_id) {
-                    self.bridge.send_server_message(client_id, id, said, cx);
+                    self.bridge.send_server_message(client_id, id, mcp_call, cx);
                     return None;
                 }
                 connection_id

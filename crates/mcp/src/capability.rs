@@ -190,10 +190,10 @@ mod tests {
         ] {
             let result = Json::trusted(result);
             assert!(has_string_version(&result));
-            let told = with_mcp_over_acp(&result);
+            let changed = with_mcp_over_acp(&result);
             if result.at(&["_meta"]).is_none_or(|meta| meta.is_object()) {
-                assert_eq!(AgentCapabilities::of(&told).native, Some(NativeSupport::Older));
-                assert_eq!(without_mcp_over_acp(&told), result);
+                assert_eq!(AgentCapabilities::of(&changed).native, Some(NativeSupport::Older));
+                assert_eq!(without_mcp_over_acp(&changed), result);
             }
             assert_eq!(without_mcp_over_acp(&result), result);
         }

@@ -342,12 +342,12 @@ impl Form {
             Form::M7 => Some(result.clone()),
             _ => return Answer::FromServer(outcome),
         };
-        let said = inner.as_ref().and_then(|inner| {
+        let mcp_outcome = inner.as_ref().and_then(|inner| {
             let result = inner.member("result").map(Outcome::Result);
             result.or_else(|| inner.member("error").map(Outcome::Error))
         });
-        match (said, self) {
-            (Some(said), _) => Answer::FromServer(said),
+        match (mcp_outcome, self) {
+            (Some(mcp_outcome), _) => Answer::FromServer(mcp_outcome),
             // The answer is the MCP result itself.
             (None, Form::M0) => Answer::FromServer(outcome),
             (None, _) => {
@@ -363,11 +363,11 @@ impl Form {
 
     /// Encodes the answer to a message in this form.
     pub fn encode_answer(self, address: Address<'_>, id: Option<&Id>, answer: Answer) -> Outcome {
-        let said = match answer {
+        let mcp_outcome = match answer {
             Answer::NotDelivered(error) => return Outcome::Error(error),
-            Answer::FromServer(said) => said,
+            Answer::FromServer(mcp_outcome) => mcp_outcome,
         };
-        let (key, value) = match &said {
+        let (key, value) = match &mcp_outcome {
             Outcome::Result(value) => ("result", value.clone()),
             Outcome::Error(value) => ("error", value.clone()),
         };
@@ -383,7 +383,7 @@ impl Form {
             }
             Form::M1 => Outcome::Result(Json::object([("message", Some(message()))])),
             Form::M7 => Outcome::Result(Json::object([(key, Some(value))])),
-            _ => said,
+            _ => mcp_outcome,
         }
     }
 }
@@ -501,9 +501,9 @@ mod tests {
                 (Direction::ToClient, Some(Id::string("c:1"))),
                 (Direction::ToClient, None),
             ] {
-                let said = form.encode_message(direction, ADDRESS, id.as_ref(), &inner);
-                let Some((read_as, Frame::Mcp { call, .. })) = decode(&said) else {
-                    panic!("{form:?}: {said:?}")
+                let encoded = form.encode_message(direction, ADDRESS, id.as_ref(), &inner);
+                let Some((read_as, Frame::Mcp { call, .. })) = decode(&encoded) else {
+                    panic!("{form:?}: {encoded:?}")
                 };
                 assert!(read_as.shares_messages_with(form));
                 assert_eq!(call, inner);
@@ -527,11 +527,12 @@ mod tests {
         let result = Outcome::Result(Json::trusted(r#"{"tools":[]}"#));
         let error = Outcome::Error(Json::trusted(r#"{"code":-32000,"message":"no"}"#));
         for form in ALL {
-            for said in [&result, &error] {
-                let closed = form.encode_answer(ADDRESS, None, Answer::FromServer(said.clone()));
+            for mcp_outcome in [&result, &error] {
+                let closed =
+                    form.encode_answer(ADDRESS, None, Answer::FromServer(mcp_outcome.clone()));
                 assert_eq!(
                     form.decode_answer(closed),
-                    Answer::FromServer(said.clone()),
+                    Answer::FromServer(mcp_outcome.clone()),
                     "{form:?}"
                 );
             }
@@ -551,10 +552,10 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}"#,
             r#"{"tools":[]}"#,
         ] {
-            let said = Answer::FromServer(Outcome::Result(Json::trusted(r#"{"tools":[]}"#)));
+            let mcp_answer = Answer::FromServer(Outcome::Result(Json::trusted(r#"{"tools":[]}"#)));
             assert_eq!(
                 Form::M0.decode_answer(Outcome::Result(Json::trusted(answer))),
-                said,
+                mcp_answer,
                 "{answer}"
             );
         }

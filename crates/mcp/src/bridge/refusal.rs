@@ -56,38 +56,38 @@ const OTHER_CAUSE_PHRASES: [&str; 4] =
 /// are the names of the servers.
 pub(super) fn is_about_servers(outcome: &Outcome, transport: Transport, names: &[String]) -> bool {
     let Outcome::Error(error) = outcome else { return false };
-    let text = |key: &str| error.member(key).map(|it| it.as_str().to_lowercase());
-    let said = [text("message"), text("data")].map(Option::unwrap_or_default).join(" ");
-    let said = said.replace("\\\"", "\"");
+    let member = |key: &str| error.member(key).map(|it| it.as_str().to_lowercase());
+    let text = [member("message"), member("data")].map(Option::unwrap_or_default).join(" ");
+    let text = text.replace("\\\"", "\"");
     let has_other = |word: &str| OTHER_CAUSES.contains(&word);
-    let mut plain_words = said.split(|it: char| !it.is_alphanumeric());
-    if plain_words.any(has_other) || OTHER_CAUSE_PHRASES.iter().any(|it| said.contains(it)) {
+    let mut plain_words = text.split(|it: char| !it.is_alphanumeric());
+    if plain_words.any(has_other) || OTHER_CAUSE_PHRASES.iter().any(|it| text.contains(it)) {
         return false;
     }
-    let words = words(&said);
+    let words = words(&text);
     let names_servers = words.iter().any(|word| SERVER_WORDS.contains(word));
     match outcome.error_code() {
         Some(code::INVALID_PARAMS) => {
             names_servers
                 || words.contains(&"mcp")
                 || mentions_transport(&words, transport)
-                || names_a_server(&words, &said, names)
+                || names_a_server(&words, &text, names)
         }
         // An internal error can have any cause, so it has to mention the servers themselves.
         Some(code::INTERNAL_ERROR) => {
             let together = |pair: &[&str]| pair[0] == "mcp" && pair[1].starts_with("server");
-            names_servers || words.windows(2).any(together) || names_a_server(&words, &said, names)
+            names_servers || words.windows(2).any(together) || names_a_server(&words, &text, names)
         }
         _ => false,
     }
 }
 
 /// The words of a text, except those in paths and URLs.
-fn words(said: &str) -> Vec<&str> {
+fn words(text: &str) -> Vec<&str> {
     let is_path = |token: &&str| token.contains(['/', '\\']);
     let ends_token = |it: char| it.is_whitespace() || "\"'`()[]{},;<>".contains(it);
     let ends_word = |it: char| !it.is_alphanumeric() && it != '-' && it != '_';
-    let tokens = said.split(ends_token).filter(|token| !is_path(token));
+    let tokens = text.split(ends_token).filter(|token| !is_path(token));
     tokens.flat_map(|token| token.split(ends_word)).filter(|word| !word.is_empty()).collect()
 }
 
@@ -110,10 +110,10 @@ fn mentions_transport(words: &[&str], transport: Transport) -> bool {
 
 /// Whether the text names a server, in quotes or next to the word "server": `server tools`, `tools
 /// server`.
-fn names_a_server(words: &[&str], said: &str, names: &[String]) -> bool {
+fn names_a_server(words: &[&str], text: &str, names: &[String]) -> bool {
     names.iter().map(|name| name.to_lowercase()).filter(|name| !name.is_empty()).any(|name| {
         let quotes = ["'", "\"", "`"];
-        let quoted = quotes.iter().any(|it| said.contains(&format!("{it}{name}{it}")));
+        let quoted = quotes.iter().any(|it| text.contains(&format!("{it}{name}{it}")));
         let beside = |pair: &[&str]| {
             pair[0] == "server" && pair[1] == name || pair[0] == name && pair[1] == "server"
         };

@@ -25,7 +25,7 @@ impl Broker {
             deliver(seat, Side::Editor, cancel(attempt), cx);
         }
         if !matches!(self.pending.get(&key), Some(ProviderRequest::Forward { .. })) {
-            return self.cancel_waiting(seat, id, cx);
+            return self.cancel_queued(seat, id, cx);
         }
         let Some(ProviderRequest::Forward { connection, form, inner_id, request_id, .. }) =
             self.pending.take_provider_request(&key)
@@ -44,13 +44,13 @@ impl Broker {
             let address = Address { server: server.address(form), connection_id, request_id: "" };
             for id in [known_as].iter().chain(&attempts) {
                 let params = Json::object([("requestId", Some(id.json().clone()))]);
-                let said = form.encode_message(
+                let encoded = form.encode_message(
                     Direction::ToServer,
                     address,
                     None,
                     &Call::new(CANCELLED, params),
                 );
-                deliver(seat, Side::Editor, Message::Notification(said), cx);
+                deliver(seat, Side::Editor, Message::Notification(encoded), cx);
             }
         }
         answer(seat, id.clone(), cancelled(), cx);
@@ -73,12 +73,12 @@ impl Broker {
         else {
             return false;
         };
-        self.drop_if_unused(&connection.server, cx);
+        self.remove_if_unused(&connection.server, cx);
         true
     }
 
     /// Cancels a request that has not been sent to the provider yet, or not again.
-    fn cancel_waiting(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
+    fn cancel_queued(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
         let waits = |item: &ConsumerMessage| item.id.as_ref() == Some(id);
         let here = self.connections.numbers(|connection| connection.seat == seat);
         let found = here.iter().find_map(|number| {
@@ -114,7 +114,7 @@ impl Broker {
         if let Some(id) = disconnect_id {
             answer(connection.seat, id, Outcome::Result(Json::EMPTY), cx);
         }
-        self.drop_if_unused(&connection.server, cx);
+        self.remove_if_unused(&connection.server, cx);
     }
 
     /// Closes a connection at the side of the provider, if its form has connections.
@@ -203,16 +203,16 @@ impl Broker {
     }
 
     /// Ends a connection and tells the consumer, if it knows of the connection.
-    pub(super) fn dismiss(
+    pub(super) fn close_for_consumer(
         &mut self,
         number: ConnectionNumber,
         error: &Json,
         cx: &mut Context<'_>,
     ) -> Option<Connection> {
-        let told = self.connections.is_announced(number);
+        let announced = self.connections.is_announced(number);
         let connection = self.end_connection(number, error, cx)?;
         if let Consumer::Connection { form, id } = &connection.consumer
-            && told
+            && announced
         {
             let message = Message::Notification(form.encode_disconnect(id).0);
             cx.out.push(Step::Inject { from: connection.seat, toward: Side::Agent, message });

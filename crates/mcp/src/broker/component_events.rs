@@ -21,7 +21,7 @@ impl Broker {
     /// Its servers wait for [`component_restarted`](Broker::component_restarted) or
     /// [`component_bypassed`](Broker::component_bypassed).
     pub fn component_down(&mut self, seat: Seat, cx: &mut Context<'_>) {
-        self.in_order(cx, |broker, cx| broker.take_down(seat, cx));
+        self.after_held(cx, |broker, cx| broker.take_down(seat, cx));
     }
 
     fn take_down(&mut self, seat: Seat, cx: &mut Context<'_>) {
@@ -31,7 +31,7 @@ impl Broker {
         self.keep_handshakes(owed);
         self.suspend_connections(seat);
         for key in provided {
-            self.drop_if_unused(&key, cx);
+            self.remove_if_unused(&key, cx);
         }
         if seat == self.agent_seat {
             // For the router, the held messages are delivered, so it answers the requests.
@@ -45,25 +45,26 @@ impl Broker {
     /// Sends the lost handshakes of bridged clients again.
     pub(super) fn resend_lost_handshakes(&mut self, cx: &mut Context<'_>) {
         for (client_id, connection_id) in self.bridge.handshakes_to_resend() {
-            let heard = self
+            let is_received = self
                 .connections
                 .by_id(&connection_id)
                 .is_none_or(|connection| connection.handshake.is_some())
                 || self.may_still_initialize(&connection_id);
-            self.bridge.resend_handshake(client_id, heard, cx);
+            self.bridge.resend_handshake(client_id, is_received, cx);
         }
     }
 
     /// A component was restarted, and its sessions were replayed.
     pub fn component_restarted(&mut self, seat: Seat, cx: &mut Context<'_>) {
-        self.in_order(cx, |broker, cx| broker.reconnect(seat, cx));
+        self.after_held(cx, |broker, cx| broker.reconnect(seat, cx));
     }
 
     fn reconnect(&mut self, seat: Seat, cx: &mut Context<'_>) {
         let Some(missing) = self.registry.component_restarted(seat) else { return };
-        let who = self.chain.describe(seat);
+        let component = self.chain.describe(seat);
         for (key, name) in missing {
-            let text = format!("{who} was restarted and no longer offers the MCP server '{name}'");
+            let text =
+                format!("{component} was restarted and no longer offers the MCP server '{name}'");
             self.remove_server(&key, &text, cx);
             cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat, text }));
         }
@@ -75,14 +76,14 @@ impl Broker {
 
     /// A component is bypassed: it is not restarted, and its servers are gone.
     pub fn component_bypassed(&mut self, seat: Seat, cx: &mut Context<'_>) {
-        self.in_order(cx, |broker, cx| broker.remove_component(seat, cx));
+        self.after_held(cx, |broker, cx| broker.remove_component(seat, cx));
     }
 
     fn remove_component(&mut self, seat: Seat, cx: &mut Context<'_>) {
         self.take_down(seat, cx);
-        let who = self.chain.describe(seat);
+        let component = self.chain.describe(seat);
         for (key, name) in self.registry.component_bypassed(seat) {
-            let text = format!("{who} was bypassed, so its MCP server '{name}' is gone");
+            let text = format!("{component} was bypassed, so its MCP server '{name}' is gone");
             self.remove_server(&key, &text, cx);
         }
     }
@@ -178,7 +179,7 @@ impl Broker {
         let error = error_object(code::INTERNAL_ERROR, why, None);
         self.bridge.forget_server(key, cx);
         for number in self.connections.numbers(|connection| connection.server == key) {
-            self.dismiss(number, &error, cx);
+            self.close_for_consumer(number, &error, cx);
         }
         self.registry.remove(key);
     }

@@ -61,18 +61,28 @@ impl Broker {
                 };
                 self.close_connection(number, id, cx);
             }
-            Frame::Mcp { target: Target::Connection(connection_id), call: said, id: inner_id } => {
+            Frame::Mcp {
+                target: Target::Connection(connection_id),
+                call: mcp_call,
+                id: inner_id,
+            } => {
                 let number = self.connections.number_of(&connection_id);
                 let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
                     let what = format!("connection '{connection_id}'");
                     return self.pass_on_or_refuse(seat, id, form, &what, call, cx);
                 };
                 let (request_id, original) = (String::new(), Some(call));
-                let item =
-                    ConsumerMessage { id, inner_id, request_id, call: said, original, deadline };
+                let item = ConsumerMessage {
+                    id,
+                    inner_id,
+                    request_id,
+                    call: mcp_call,
+                    original,
+                    deadline,
+                };
                 self.send(number, item, cx);
             }
-            Frame::Mcp { target: Target::Server(server), call: said, id: inner_id } => {
+            Frame::Mcp { target: Target::Server(server), call: mcp_call, id: inner_id } => {
                 let Some(key) = mine(self, &server) else {
                     return self.pass_on_or_refuse(
                         seat,
@@ -85,13 +95,19 @@ impl Broker {
                 };
                 let number = self.connection_to_server(seat, &key, form, server, cx)?;
                 let (request_id, original) = (String::new(), Some(call));
-                let item =
-                    ConsumerMessage { id, inner_id, request_id, call: said, original, deadline };
+                let item = ConsumerMessage {
+                    id,
+                    inner_id,
+                    request_id,
+                    call: mcp_call,
+                    original,
+                    deadline,
+                };
                 self.send(number, item, cx);
             }
             Frame::Mcp {
                 target: Target::Operation { server, request_id },
-                call: said,
+                call: mcp_call,
                 id: inner_id,
             } => {
                 let Some(key) = mine(self, &server) else {
@@ -108,7 +124,7 @@ impl Broker {
                     id,
                     inner_id,
                     request_id,
-                    call: said,
+                    call: mcp_call,
                     original: Some(call),
                     deadline,
                 };
@@ -152,7 +168,7 @@ impl Broker {
         let server = self.registry.get_mut(&key)?;
         server.consumer_raw_id = raw_server_id(&call);
         if server.form_for(Form::M7) == Form::M7 {
-            let ConsumerMessage { id, inner_id, request_id, call: said, deadline, .. } = item;
+            let ConsumerMessage { id, inner_id, request_id, call: mcp_call, deadline, .. } = item;
             let form_known = server.form_known;
             let call = match server.consumer_raw_id.as_ref() == Some(&server.raw_provider_id) {
                 true => call,
@@ -163,14 +179,14 @@ impl Broker {
                 }
             };
             if let Some(id) = id.as_ref().filter(|_| !form_known || deadline.is_some()) {
-                let resend = Resend::message(Form::M7, server.address(Form::M7), "", &said);
+                let resend = Resend::message(Form::M7, server.address(Form::M7), "", &mcp_call);
                 let request = match form_known {
                     true => ProviderRequest::PassThrough { server: key, request_id },
                     false => ProviderRequest::StatelessProbe {
                         server: key,
                         inner_id,
                         request_id,
-                        call: said,
+                        call: mcp_call,
                     },
                 };
                 self.pending.insert_provider_request(cx.now, (seat, id), request, deadline, resend);
@@ -336,16 +352,17 @@ impl Broker {
                     connection_id: &connection_id,
                     request_id: "",
                 };
-                let as_spelt = || {
+                let encoded_by_server = || {
                     let by_server = matches!(connection.consumer, Consumer::Server { .. });
                     by_server.then(|| {
                         form.encode_message(Direction::ToServer, address, id.as_ref(), &call)
                     })
                 };
-                let is_spelt_alike = |original: &Call| {
-                    as_spelt().is_none_or(|it| raw_server_id(&it) == raw_server_id(original))
+                let has_same_server_id = |original: &Call| {
+                    encoded_by_server()
+                        .is_none_or(|it| raw_server_id(&it) == raw_server_id(original))
                 };
-                let said = match original.filter(|it| unchanged && is_spelt_alike(it)) {
+                let encoded = match original.filter(|it| unchanged && has_same_server_id(it)) {
                     Some(original) => original,
                     None => {
                         let call =
@@ -378,7 +395,7 @@ impl Broker {
                         resend,
                     );
                 }
-                deliver(seat, Side::Editor, request_or_notification(id, said), cx);
+                deliver(seat, Side::Editor, request_or_notification(id, encoded), cx);
             }
             ConnectionState::Stateless(_) => self.send_to_stateless_server(number, item, 0, cx),
         }
@@ -416,8 +433,9 @@ impl Broker {
                         &connection.client(),
                         &server.name,
                     );
-                    let said = Answer::FromServer(Outcome::Result(result));
-                    let outcome = encode_answer_for(connection, server, inner_id.as_ref(), said);
+                    let mcp_answer = Answer::FromServer(Outcome::Result(result));
+                    let outcome =
+                        encode_answer_for(connection, server, inner_id.as_ref(), mcp_answer);
                     answer(seat, id, outcome, cx);
                 }
                 None => self.discover(number, AfterDiscover::AnswerInitialize { id, inner_id }, cx),
@@ -425,11 +443,11 @@ impl Broker {
             return;
         }
         if call.is(PING) || call.is(INITIALIZED) {
-            let said = Answer::FromServer(Outcome::Result(Json::EMPTY));
-            let outcome = encode_answer_for(connection, server, inner_id.as_ref(), said);
+            let mcp_answer = Answer::FromServer(Outcome::Result(Json::EMPTY));
+            let outcome = encode_answer_for(connection, server, inner_id.as_ref(), mcp_answer);
             return answer(seat, id, outcome, cx);
         }
-        let detached = stateless::to_stateless_request(&call, client);
+        let stateless_request = stateless::to_stateless_request(&call, client);
         let request_id = format!("r-{}", self.ids.next_number());
         let token = stateless::progress_token(&call);
         let operation = Operation { connection: number, token, request_id: String::new() };
@@ -439,8 +457,9 @@ impl Broker {
             connection_id: "",
             request_id: &request_id,
         };
-        let said = Form::M7.encode_message(Direction::ToServer, address, Some(&id), &detached);
-        let resend = Resend::message(Form::M7, server.address(Form::M7), "", &detached);
+        let encoded =
+            Form::M7.encode_message(Direction::ToServer, address, Some(&id), &stateless_request);
+        let resend = Resend::message(Form::M7, server.address(Form::M7), "", &stateless_request);
         let call = self.keep_request(seat, &call);
         let request = ProviderRequest::Forward {
             connection: number,
@@ -451,7 +470,7 @@ impl Broker {
             rounds,
         };
         self.pending.insert_provider_request(cx.now, (seat, &id), request, deadline, resend);
-        deliver(seat, Side::Editor, Message::Request { id, call: said }, cx);
+        deliver(seat, Side::Editor, Message::Request { id, call: encoded }, cx);
     }
 
     /// Refuses a message because too many bytes are queued for its server.
@@ -467,11 +486,11 @@ impl Broker {
         match item.id {
             Some(id) => {
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
-                let said = Answer::FromServer(Outcome::Error(error));
+                let mcp_answer = Answer::FromServer(Outcome::Error(error));
                 answer(
                     connection.seat,
                     id,
-                    encode_answer_for(connection, server, item.inner_id.as_ref(), said),
+                    encode_answer_for(connection, server, item.inner_id.as_ref(), mcp_answer),
                     cx,
                 );
             }
@@ -525,18 +544,20 @@ impl Broker {
                 .as_ref()
                 .map(stateless::discover_result)
                 .unwrap_or(Json::EMPTY);
-            let said = Answer::FromServer(Outcome::Result(found));
-            let outcome = encode_answer_for(connection, server, inner_id.as_ref(), said);
+            let mcp_answer = Answer::FromServer(Outcome::Result(found));
+            let outcome = encode_answer_for(connection, server, inner_id.as_ref(), mcp_answer);
             return answer(seat, id, outcome, cx);
         }
-        let attached = stateless::to_connection_request(&call);
+        let connection_request = stateless::to_connection_request(&call);
         let token = stateless::progress_token(&call);
         let operation = Operation { connection: number, token, request_id: request_id.clone() };
         let key = id.to_string();
         self.operations.insert(seat, key.clone(), operation);
         let address = Address { server: server.address(form), connection_id, request_id: "" };
-        let said = form.encode_message(Direction::ToServer, address, Some(&id), &attached);
-        let resend = Resend::message(form, server.address(form), connection_id, &attached);
+        let encoded =
+            form.encode_message(Direction::ToServer, address, Some(&id), &connection_request);
+        let resend =
+            Resend::message(form, server.address(form), connection_id, &connection_request);
         let call = match server.must_keep_request(form) {
             true => call.detached(),
             false => Call::new("", None),
@@ -550,7 +571,7 @@ impl Broker {
             rounds: 0,
         };
         self.pending.insert_provider_request(cx.now, (seat, &id), request, deadline, resend);
-        deliver(seat, Side::Editor, Message::Request { id, call: said }, cx);
+        deliver(seat, Side::Editor, Message::Request { id, call: encoded }, cx);
     }
 
     /// The request that a consumer cancels with `notifications/cancelled`, by the id that its

@@ -17,7 +17,7 @@ impl Broker {
             return false;
         }
         let Some((form, frame)) = form::decode(call) else { return false };
-        if self.would_mistake(seat, &frame) {
+        if self.has_same_id(seat, &frame) {
             return true;
         }
         match frame.subject() {
@@ -31,13 +31,13 @@ impl Broker {
     /// Marks a message that passes through a seat, if the seat could take it for its own.
     pub(super) fn mark_if_mistakable(&self, seat: Seat, call: Call) -> Call {
         match form::decode(&call) {
-            Some((_, frame)) if self.would_mistake(seat, &frame) => form::mark_as_foreign(&call),
+            Some((_, frame)) if self.has_same_id(seat, &frame) => form::mark_as_foreign(&call),
             _ => call,
         }
     }
 
     /// Whether a seat has a server or connection of its own with the id that a message names.
-    fn would_mistake(&self, seat: Seat, frame: &Frame) -> bool {
+    fn has_same_id(&self, seat: Seat, frame: &Frame) -> bool {
         match frame.subject() {
             Subject::Connection(it) => self.connections.by_provider_id(seat, it).is_some(),
             Subject::Server(it) => self.registry.has_own(seat, it),
@@ -46,7 +46,7 @@ impl Broker {
 }
 
 /// Removes the mark from a message that has passed through a component. `None` if it has none.
-pub(super) fn without_mark(message: &Message) -> Option<Message> {
+pub(super) fn strip_mark(message: &Message) -> Option<Message> {
     let unmarked = |call: &Call| match topic(call) {
         Some(Topic::Mcp) => form::strip_foreign_mark(call),
         _ => None,

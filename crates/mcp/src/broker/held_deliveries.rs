@@ -94,12 +94,12 @@ impl HeldDeliveries {
 
 impl Broker {
     /// Whether all messages for this seat are held.
-    pub(super) fn holds(&self, seat: Seat) -> bool {
+    pub(super) fn is_held(&self, seat: Seat) -> bool {
         seat == self.agent_seat && !self.held.is_empty()
     }
 
     /// Calls `act`, and moves its deliveries behind the held messages.
-    pub(super) fn in_order<T>(
+    pub(super) fn after_held<T>(
         &mut self,
         cx: &mut Context<'_>,
         act: impl FnOnce(&mut Broker, &mut Context<'_>) -> T,

@@ -26,8 +26,9 @@ impl Broker {
         cx: &mut Context<'_>,
     ) {
         let (seat, first) = first;
-        let who = self.chain.describe(seat);
-        let text = format!("{who} does not answer; sending initialize again on another connection");
+        let component = self.chain.describe(seat);
+        let text =
+            format!("{component} does not answer; sending initialize again on another connection");
         cx.out.push(Step::Report(Diagnostic { level: Level::Debug, seat, text }));
         let request = ProviderRequest::ExtraConnect { first, form, proposed_id };
         self.pending.insert_provider_request(

@@ -100,8 +100,9 @@ impl Broker {
                 let Some(connection) = self.connections.get(input.connection) else { return };
                 cancel_input_requests(&self.ids, connection.seat, &input, cx);
                 let Some(server) = self.registry.get(&connection.server) else { return };
-                let said = Answer::FromServer(Outcome::Error(error));
-                let outcome = encode_answer_for(connection, server, input.inner_id.as_ref(), said);
+                let mcp_answer = Answer::FromServer(Outcome::Error(error));
+                let outcome =
+                    encode_answer_for(connection, server, input.inner_id.as_ref(), mcp_answer);
                 answer(connection.seat, input.id, outcome, cx);
             }
         }

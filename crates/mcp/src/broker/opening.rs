@@ -67,9 +67,10 @@ impl Broker {
             return self.on_open(seat, number, form, String::new(), connect_id, None, cx);
         }
         // The consumer may know only one key of `_mcp/connect`, and the provider another.
-        let as_spelt = form::raw_server_id(&form.encode_connect(server.address(form), ""));
-        let spelt = original.as_ref().and_then(form::raw_server_id);
-        let unchanged = |consumer| form == consumer && form != Form::M3 && spelt == as_spelt;
+        let encoded_id = form::raw_server_id(&form.encode_connect(server.address(form), ""));
+        let original_id = original.as_ref().and_then(form::raw_server_id);
+        let unchanged =
+            |consumer| form == consumer && form != Form::M3 && original_id == encoded_id;
         let is_free = |id: &str| {
             !id.is_empty() && self.connections.by_provider_id(connection.seat, id).is_none()
         };
@@ -247,7 +248,7 @@ impl Broker {
             return;
         }
         let Some(connection) = self.connections.get(number) else { return };
-        let (seat, untold) = (connection.seat, connection.known_to != self.agent_seat);
+        let (seat, is_unannounced) = (connection.seat, connection.known_to != self.agent_seat);
         let Consumer::Connection { form, id: known_as } = &connection.consumer else { return };
         let wanted = match (known_as.is_empty(), connection_id.is_empty()) {
             (false, _) => known_as.clone(),
@@ -257,11 +258,11 @@ impl Broker {
             (true, _) => format!("mcp-over-acp:{number}"),
         };
         let form = *form;
-        if untold {
+        if is_unannounced {
             self.connections.mark_unannounced(number);
         }
         let free = self.connections.assign_id(number, &wanted);
-        let told = result
+        let result = result
             .filter(|_| free == connection_id)
             .unwrap_or_else(|| form.encode_connect_result(&free));
         if let Some(Consumer::Connection { id, .. }) =
@@ -270,7 +271,7 @@ impl Broker {
             *id = free;
         }
         if let Some(id) = connect_id {
-            answer(seat, id, Outcome::Result(told), cx);
+            answer(seat, id, Outcome::Result(result), cx);
         }
     }
 
@@ -288,11 +289,11 @@ impl Broker {
         if let Some(id) = connect_id {
             answer(connection.seat, id, Outcome::Error(error.clone()), cx);
         }
-        if let Some(connection) = self.dismiss(number, &error, cx) {
+        if let Some(connection) = self.close_for_consumer(number, &error, cx) {
             if let ConnectionState::Initializing { form, connection_id, .. } = &connection.state {
                 self.disconnect_provider(connection.seat, *form, connection_id, cx);
             }
-            self.drop_if_unused(&connection.server, cx);
+            self.remove_if_unused(&connection.server, cx);
         }
     }
 
@@ -313,7 +314,7 @@ impl Broker {
         let another = |server: &&mut Server| {
             is_unsupported(&outcome) && (unknown || !server.may_speak(Form::M1))
         };
-        let next = server.filter(another).and_then(|it| it.rule_out(form));
+        let next = server.filter(another).and_then(|it| it.exclude_form(form));
         match (next, outcome) {
             (Some(form), _) => self.open_connection(number, form, connect_id, None, cx),
             (None, Outcome::Error(error)) => self.on_open_failed(number, connect_id, &error, cx),
@@ -337,7 +338,7 @@ impl Broker {
         let Some(server) = self.registry.get_mut(&connection.server) else { return };
         if let AfterDiscover::AnswerConnect { connect_id } = &after
             && is_unsupported(&outcome)
-            && let Some(form) = server.rule_out(Form::M7)
+            && let Some(form) = server.exclude_form(Form::M7)
         {
             let connect_id = connect_id.clone();
             return self.open_connection(number, form, connect_id, None, cx);
@@ -354,8 +355,8 @@ impl Broker {
                 let ConnectionState::Stateless(client) = &connection.state else { return };
                 let found = server.discovered.as_ref();
                 let result = stateless::initialize_result(found, client, &server.name);
-                let said = Answer::FromServer(Outcome::Result(result));
-                let outcome = encode_answer_for(connection, server, inner_id.as_ref(), said);
+                let mcp_answer = Answer::FromServer(Outcome::Result(result));
+                let outcome = encode_answer_for(connection, server, inner_id.as_ref(), mcp_answer);
                 answer(connection.seat, id, outcome, cx);
             }
         }

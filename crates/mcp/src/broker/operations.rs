@@ -51,10 +51,10 @@ impl Operations {
         &self,
         seat: Seat,
         connection: ConnectionNumber,
-        said: &Call,
+        notification: &Call,
     ) -> Option<String> {
-        let token = said.params.as_ref().and_then(|params| params.member("progressToken"));
-        let progress = said.is(PROGRESS);
+        let token = notification.params.as_ref().and_then(|params| params.member("progressToken"));
+        let progress = notification.is(PROGRESS);
         let of_connection = self
             .open
             .iter()

@@ -27,7 +27,7 @@ impl PendingInitializes {
 
     /// Removes a request that is answered. Returns whether it was an `initialize`.
     fn remove(&mut self, seat: Seat, id: &Id) -> bool {
-        let index = self.open.iter().position(|(it, asked)| *it == seat && asked == id);
+        let index = self.open.iter().position(|(it, request_id)| *it == seat && request_id == id);
         index.map(|index| self.open.swap_remove(index)).is_some()
     }
 

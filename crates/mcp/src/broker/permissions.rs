@@ -44,13 +44,13 @@ impl Broker {
             Message::Response { .. } => return,
         };
         let (form, what) = describe_subject(&call);
-        let who = self.chain.describe(seat);
+        let component = self.chain.describe(seat);
         let method = call.method.name();
         let text =
-            format!("dropped {method} of {who}: the MCP {what} belongs to another component");
+            format!("dropped {method} of {component}: the MCP {what} belongs to another component");
         cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat, text }));
         if let Some(id) = id {
-            let error = not_found_error(&format!("{what} of {who}"), form);
+            let error = not_found_error(&format!("{what} of {component}"), form);
             let message = Message::response(id, Outcome::Error(error));
             cx.out.push(Step::Deliver { to: seat, toward: Side::Editor, message });
         }

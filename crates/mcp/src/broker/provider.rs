@@ -58,8 +58,8 @@ impl Broker {
                 None
             }
             ProviderRequest::Forward { connection, form, inner_id, request_id, call, rounds } => {
-                let said = ForwardedRequest { id, connection, form, inner_id, call, rounds };
-                self.on_forward_answer(seat, said, request_id, outcome, cx)
+                let forwarded = ForwardedRequest { id, connection, form, inner_id, call, rounds };
+                self.on_forward_answer(seat, forwarded, request_id, outcome, cx)
             }
             ProviderRequest::StatelessProbe { server, inner_id, request_id, call } => {
                 let id = Some(id.clone());
@@ -131,12 +131,12 @@ impl Broker {
     fn on_forward_answer(
         &mut self,
         seat: Seat,
-        said: ForwardedRequest<'_>,
+        forwarded: ForwardedRequest<'_>,
         request_id: String,
         outcome: Outcome,
         cx: &mut Context<'_>,
     ) -> Option<Outcome> {
-        let ForwardedRequest { id, connection, form, inner_id, call, rounds } = said;
+        let ForwardedRequest { id, connection, form, inner_id, call, rounds } = forwarded;
         let operation = self.operations.take(seat, request_id);
         let kept = !call.method.name().is_empty();
         let is_initialize = call.is(INITIALIZE);
@@ -157,16 +157,16 @@ impl Broker {
         match (&open.consumer, &open.state) {
             (Consumer::Stateless, _) => {
                 let answer = match form.decode_answer(outcome) {
-                    Answer::FromServer(said) => {
-                        Answer::FromServer(stateless::with_result_type(said))
+                    Answer::FromServer(mcp_outcome) => {
+                        Answer::FromServer(stateless::with_result_type(mcp_outcome))
                     }
                     failed => failed,
                 };
                 Some(encode_answer_for(open, server, inner_id.as_ref(), answer))
             }
             (_, ConnectionState::Stateless(_)) => {
-                let said = ForwardedRequest { id, connection, form, inner_id, call, rounds };
-                self.on_stateless_answer(said, outcome, cx)
+                let forwarded = ForwardedRequest { id, connection, form, inner_id, call, rounds };
+                self.on_stateless_answer(forwarded, outcome, cx)
             }
             (
                 Consumer::Connection { form: theirs, .. } | Consumer::Server { form: theirs, .. },
@@ -187,16 +187,16 @@ impl Broker {
     /// request input first.
     fn on_stateless_answer(
         &mut self,
-        said: ForwardedRequest<'_>,
+        forwarded: ForwardedRequest<'_>,
         outcome: Outcome,
         cx: &mut Context<'_>,
     ) -> Option<Outcome> {
-        let ForwardedRequest { id, connection, inner_id, call, rounds, .. } = said;
+        let ForwardedRequest { id, connection, inner_id, call, rounds, .. } = forwarded;
         let open = self.connections.get(connection)?;
         let ConnectionState::Stateless(client) = &open.state else { return Some(outcome) };
         let server = self.registry.get(&open.server)?;
         let answered = match Form::M7.decode_answer(outcome) {
-            Answer::FromServer(said) => said,
+            Answer::FromServer(mcp_outcome) => mcp_outcome,
             Answer::NotDelivered(error) => Outcome::Error(as_mcp_error(&error)),
         };
         let stage = match stateless::is_stateless_request(&call) {
@@ -205,12 +205,12 @@ impl Broker {
             false => stateless::read_outcome(answered, client),
         };
         let why = match stage {
-            StatelessOutcome::Done(said) => {
+            StatelessOutcome::Done(mcp_outcome) => {
                 return Some(encode_answer_for(
                     open,
                     server,
                     inner_id.as_ref(),
-                    Answer::FromServer(said),
+                    Answer::FromServer(mcp_outcome),
                 ));
             }
             StatelessOutcome::InputRequired { .. } if rounds >= MAX_INPUT_ROUNDS => {
@@ -244,7 +244,9 @@ impl Broker {
         cx: &mut Context<'_>,
     ) -> Option<Outcome> {
         let provider = self.registry.get_mut(server);
-        if is_unsupported(&outcome) && provider.is_some_and(|it| it.rule_out(Form::M7).is_some()) {
+        if is_unsupported(&outcome)
+            && provider.is_some_and(|it| it.exclude_form(Form::M7).is_some())
+        {
             if stateless::prefers_connection(&item.call) {
                 return Some(outcome);
             }
@@ -268,7 +270,7 @@ impl Broker {
         let Some((form, frame)) = form::decode(&call) else {
             return Some(request_or_notification(id, call));
         };
-        let (target, said, inner_id) = match frame {
+        let (target, mcp_call, inner_id) = match frame {
             Frame::Mcp { target, call, id } => (target, call, id),
             Frame::Disconnect { connection_id } => {
                 let Some(number) = self.connections.by_provider_id(seat, &connection_id) else {
@@ -303,7 +305,7 @@ impl Broker {
             if self.is_undeliverable(seat, form, &target) {
                 let error = match &target {
                     Target::Connection(it) => not_found_error(&format!("connection '{it}'"), form),
-                    _ => not_found_error("client that it could be for", form),
+                    _ => not_found_error("client for this message", form),
                 };
                 let message = Message::response(id?, Outcome::Error(error));
                 deliver(seat, Side::Editor, message, cx);
@@ -314,14 +316,14 @@ impl Broker {
         match &connection.consumer {
             Consumer::Stateless => match id {
                 Some(id) => {
-                    let error = stateless::method_not_found(&said.method.name());
-                    let said = Answer::FromServer(Outcome::Error(error));
+                    let error = stateless::method_not_found(&mcp_call.method.name());
+                    let mcp_answer = Answer::FromServer(Outcome::Error(error));
                     let address = Address { server: "", connection_id: "", request_id: "" };
-                    let outcome = form.encode_answer(address, inner_id.as_ref(), said);
+                    let outcome = form.encode_answer(address, inner_id.as_ref(), mcp_answer);
                     deliver(seat, Side::Editor, Message::response(id, outcome), cx);
                     None
                 }
-                None => self.progress_for_stateless(seat, number?, &said),
+                None => self.progress_for_stateless(seat, number?, &mcp_call),
             },
             Consumer::Connection { form: theirs, id: visible }
                 if theirs.shares_messages_with(form) && *visible == known_as =>
@@ -330,8 +332,8 @@ impl Broker {
             }
             consumer @ (Consumer::Connection { form: theirs, .. }
             | Consumer::Server { form: theirs, .. }) => {
-                let encode_call_for =
-                    encode_call_for(consumer, &connection.server, id.as_ref(), &said)?;
+                let encoded =
+                    encode_call_for(consumer, &connection.server, id.as_ref(), &mcp_call)?;
                 let whole = |form| matches!(form, Form::M0 | Form::M1);
                 if let Some(id) = id.as_ref().filter(|_| whole(form) || whole(*theirs)) {
                     let server = self.registry.get(&connection.server);
@@ -340,7 +342,7 @@ impl Broker {
                         AnswerTranslation { provider: form, consumer: *theirs, server, inner_id };
                     self.input_requests.translate_answer(seat, id, translation);
                 }
-                Some(request_or_notification(id, encode_call_for))
+                Some(request_or_notification(id, encoded))
             }
         }
     }
@@ -358,7 +360,7 @@ impl Broker {
             deliver(seat, Side::Editor, message, cx);
         }
         let connection = self.end_connection(number, &closed(), cx)?;
-        self.drop_if_unused(&connection.server, cx);
+        self.remove_if_unused(&connection.server, cx);
         let Consumer::Connection { form, id: known_as } = connection.consumer else { return None };
         Some(Message::Notification(form.encode_disconnect(&known_as).0))
     }
@@ -369,9 +371,9 @@ impl Broker {
         &self,
         seat: Seat,
         number: ConnectionNumber,
-        said: &Call,
+        notification: &Call,
     ) -> Option<Message> {
-        let request_id = self.operations.request_for(seat, number, said)?;
+        let request_id = self.operations.request_for(seat, number, notification)?;
         let connection = self.connections.get(number)?;
         let called =
             self.registry.get(&connection.server).and_then(|server| server.consumer_raw_id.clone());
@@ -381,7 +383,7 @@ impl Broker {
             Direction::ToClient,
             address,
             None,
-            said,
+            notification,
         )))
     }
 
@@ -412,17 +414,17 @@ impl Broker {
     /// consumer knows the server by another id.
     fn with_public_id(&self, seat: Seat, target: &Target, call: Call) -> Call {
         let Target::Operation { .. } = target else { return call };
-        let spelt = form::raw_server_id(&call).unwrap_or_default();
-        let own = |it: &Server| it.seat == seat && it.raw_provider_id == spelt;
+        let raw_id = form::raw_server_id(&call).unwrap_or_default();
+        let own = |it: &Server| it.seat == seat && it.raw_provider_id == raw_id;
         let Some((key, server)) = self.registry.iter().find(|(_, server)| own(server)) else {
             return call;
         };
         let known =
             server.consumer_raw_id.clone().unwrap_or_else(|| match *key == server.provider_id {
-                true => spelt.clone(),
+                true => raw_id.clone(),
                 false => form::escape_acp_prefix(key),
             });
-        if known == spelt {
+        if known == raw_id {
             return call;
         }
         let params = call.params.map(|it| it.with_member("serverId", &Json::string(&known)));

@@ -144,7 +144,7 @@ impl Server {
     /// Excludes a form that the provider does not know. Returns the form to try next, which another
     /// connection may have found out already. If no form is left, the next attempt starts from the
     /// beginning.
-    pub(super) fn rule_out(&mut self, form: Form) -> Option<Form> {
+    pub(super) fn exclude_form(&mut self, form: Form) -> Option<Form> {
         if self.forms == [form] {
             if !self.form_known {
                 self.forms.clone_from(&self.candidates);

@@ -58,13 +58,13 @@ impl Broker {
             let ids = acp_servers.iter().map(|acp_server| acp_server.id.clone()).collect();
             self.registry.track_proxy_set_up(hop.seat, id, ids);
         }
-        in_transit(hop.dialect, servers, call);
+        rewrite_in_transit(hop.dialect, servers, call);
         Ok(())
     }
 }
 
 /// Rewrites the servers in a syntax that the next component understands, or at least passes on.
-fn in_transit(dialect: LinkProtocol, mut servers: ServerList, call: &mut Call) {
+fn rewrite_in_transit(dialect: LinkProtocol, mut servers: ServerList, call: &mut Call) {
     let Some(params) = &call.params else { return };
     let current = dialect == CURRENT;
     let mut edited = false;

@@ -21,11 +21,11 @@ fn a_stateless_provider_sees_the_id_that_it_has_declared() {
             let mut harness = declared("P5", NATIVE, &entry);
             let call = |id: &str| format!(r#"{{"serverId":"{id}","requestId":"r","method":"x"}}"#);
             harness.send_line("agent", &format!("mcp/message 1 {}", call(&received)));
-            let asked = harness.expect("p1", &format!("~mcp/message ? {}", call(id)));
+            let request = harness.expect("p1", &format!("~mcp/message ? {}", call(id)));
             // Its messages name the server by the id that the agent uses.
             harness.send_line("p1", &format!("~mcp/message {}", call(id)));
             harness.expect("agent", &format!("mcp/message {}", call(&received)));
-            harness.send_line("p1", &format!(r#"result {asked} {{"result":{{}}}}"#));
+            harness.send_line("p1", &format!(r#"result {request} {{"result":{{}}}}"#));
             harness.expect("agent", r#"result 1 {"result":{}}"#);
             harness.expect_nothing_more();
         }
@@ -68,10 +68,10 @@ fn two_servers_whose_ids_differ_only_in_the_prefix_are_kept_apart() {
     for (received, id) in [("U", "U"), ("U#2", "acp:U")] {
         let call = |id: &str| format!(r#"{{"serverId":"{id}","requestId":"r","method":"x"}}"#);
         harness.send_line("agent", &format!("mcp/message 1 {}", call(received)));
-        let asked = harness.expect("p1", &format!("~mcp/message ? {}", call(id)));
+        let request = harness.expect("p1", &format!("~mcp/message ? {}", call(id)));
         harness.send_line("p1", &format!("~mcp/message {}", call(id)));
         harness.expect("agent", &format!("mcp/message {}", call(received)));
-        harness.send_line("p1", &format!(r#"result {asked} {{"result":{{}}}}"#));
+        harness.send_line("p1", &format!(r#"result {request} {{"result":{{}}}}"#));
         harness.expect("agent", r#"result 1 {"result":{}}"#);
     }
 }
@@ -84,13 +84,13 @@ fn ids_with_prefixes_pass_older_proxies() {
         let entry = format!(r#"{{"type":"acp","name":"N","serverId":"{id}"}}"#);
         harness.send_line("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
         harness.expect("agent", r#"session/new ? {"mcpServers":[{…"serverId":"…"}]}"#);
-        let told = harness.last_server("serverId");
+        let agent_id = harness.last_server("serverId");
         let call = |id: &str| format!(r#"{{"serverId":"{id}","requestId":"r","method":"x"}}"#);
-        harness.send_line("agent", &format!("mcp/message 1 {}", call(&told)));
-        let asked = harness.expect("p1", &format!("~mcp/message ? {}", call(id)));
+        harness.send_line("agent", &format!("mcp/message 1 {}", call(&agent_id)));
+        let request = harness.expect("p1", &format!("~mcp/message ? {}", call(id)));
         harness.send_line("p1", &format!("~mcp/message {}", call(id)));
-        harness.expect("agent", &format!("mcp/message {}", call(&told)));
-        harness.send_line("p1", &format!(r#"result {asked} {{"result":{{}}}}"#));
+        harness.expect("agent", &format!("mcp/message {}", call(&agent_id)));
+        harness.send_line("p1", &format!(r#"result {request} {{"result":{{}}}}"#));
         harness.expect("agent", r#"result 1 {"result":{}}"#);
         harness.expect_nothing_more();
     }

@@ -30,7 +30,7 @@ fn a_restarted_agent_gets_new_tickets_and_connections() {
             for received in scenario.provider("p1").owed.values().cloned().collect::<Vec<_>>() {
                 scenario.result("p1", &received, "{}");
             }
-            scenario.provider("p1").asked.clear();
+            scenario.provider("p1").client_requests.clear();
             assert!(scenario.harness.tickets().is_empty());
             if let (None, ServerConnection::Client(client_id)) = (consumer, &connection) {
                 assert!(scenario.harness.disconnected.contains(client_id));
@@ -67,7 +67,7 @@ fn clients_of_a_crashed_agent_are_disconnected_even_with_open_requests() {
         handshake(&mut scenario, &connection, Form::M3);
         scenario.ask(&connection, "tools/list", "{}");
         let received = scenario.next_received("p1");
-        let provider = scenario.providers.iter_mut().find(|it| it.who == "p1").unwrap();
+        let provider = scenario.providers.iter_mut().find(|it| it.name == "p1").unwrap();
         let name = provider.ask(&mut scenario.harness, &received, &call("roots/list", ""));
         scenario.settle();
         assert!(scenario.agent.received.pop_front().unwrap().call.is("roots/list"));

@@ -28,13 +28,13 @@ fn check_capabilities(agent: &str, version: &str, expected: &str) {
         // The proxy passes on the answer that it has received, or the original answer of the agent.
         // An SCP proxy has answered on its own before it had a successor.
         harness.send_line("p2", &format!("result {second} {agent}"));
-        let (passed, told) = match dialect {
+        let (passed, received) = match dialect {
             "P0" => (SCP_PROXY, SCP_PROXY_TOLD),
             _ => (agent, expected),
         };
-        harness.expect("p1", &format!("result 1 {told}"));
+        harness.expect("p1", &format!("result 1 {received}"));
         harness.send_line("p1", &format!("result {first} {passed}"));
-        harness.expect("editor", &format!("result 1 {told}"));
+        harness.expect("editor", &format!("result 1 {received}"));
         harness.expect_nothing_more();
     }
 }
@@ -122,8 +122,8 @@ fn editors_of_the_oldest_generation_do_not_get_the_capability() {
     harness.send_line("p1", &format!("~initialize 1 {initialize}"));
     let second = harness.expect("agent", "initialize ? …");
     harness.send_line("agent", &format!("result {second} {initialize}"));
-    let told = r#"{"protocolVersion":"0.1.0","_meta":{"mcp_acp_transport":true}}"#;
-    harness.expect("p1", &format!("result 1 {told}"));
-    harness.send_line("p1", &format!("result {first} {told}"));
+    let received = r#"{"protocolVersion":"0.1.0","_meta":{"mcp_acp_transport":true}}"#;
+    harness.expect("p1", &format!("result 1 {received}"));
+    harness.send_line("p1", &format!("result {first} {received}"));
     harness.expect("editor", &format!("result 1 {initialize}"));
 }

@@ -32,8 +32,8 @@ fn converse(dialect: &str, entry: &str, words: &[(&str, &str)]) {
     let (connect, connected) = next();
     let id = harness.expect("p1", connect);
     harness.send_line("p1", &format!("result {id} {connected}"));
-    let (asked, answer) = next();
-    let id = harness.expect("p1", asked);
+    let (request, answer) = next();
+    let id = harness.expect("p1", request);
     harness.send_line("p1", &format!("result {id} {answer}"));
     harness.expect_client(client, r#"result 1 {"tools":[]}"#);
     let (noted, notes) = next();
@@ -186,7 +186,7 @@ fn the_messages_of_forms_m5_and_m6() {
 /// Checklist 78, 91, and 97 for the form that looks like it.
 #[test]
 fn the_messages_of_forms_m0_and_m1() {
-    for (dialect, entry, [asked, noted, noting, asking], name) in [
+    for (dialect, entry, [request, noted, noting, asking], name) in [
         (
             "P1",
             URL,
@@ -215,7 +215,7 @@ fn the_messages_of_forms_m0_and_m1() {
         let id = harness.expect(
             "p1",
             &format!(
-                r#"{asked}{{"jsonrpc":"2.0","id":"…","method":"tools/list","params":{{}}}}}}"#
+                r#"{request}{{"jsonrpc":"2.0","id":"…","method":"tools/list","params":{{}}}}}}"#
             ),
         );
         let inner = format!(r#"{{"jsonrpc":"2.0","id":"{id}","result":{{"tools":[]}}}}"#);
@@ -283,7 +283,7 @@ fn the_messages_of_form_m7() {
     // A notification after the answer belongs to no request.
     harness.send_line("p1", &format!(r#"~mcp/message {{"serverId":"U","requestId":"{request}","method":"notifications/progress","params":{{"progressToken":"t","progress":2}}}}"#));
     harness.expect_nothing_more();
-    for (outcome, told) in [
+    for (outcome, expected) in [
         (
             r#"result ? {"error":{"code":-32000,"message":"log in"}}"#,
             r#"error 4 {"code":-32000,"message":"log in"}"#,
@@ -299,7 +299,7 @@ fn the_messages_of_form_m7() {
         harness.client_sends(client, "tools/list 4");
         let id = harness.expect("p1", "~mcp/message ? …");
         harness.send_line("p1", &outcome.replacen('?', &id, 1));
-        harness.expect_client(client, told);
+        harness.expect_client(client, expected);
     }
     harness.disconnect(client);
     harness.expect_nothing_more();

@@ -13,7 +13,7 @@ fn consumers() -> impl Iterator<Item = Option<Form>> {
 
 /// Uses a server over two connections that are opened at the same time.
 fn use_it(participants: &str, consumer: Option<Form>, provider: Provider) {
-    let (who, stands) = (provider.who.clone(), provider.form == Form::M7);
+    let (participant, stands) = (provider.name.clone(), provider.form == Form::M7);
     let mut scenario = Scenario::new(participants, consumer, vec![provider]);
     let entries = scenario.session("S");
     let mut connections = Vec::new();
@@ -27,7 +27,7 @@ fn use_it(participants: &str, consumer: Option<Form>, provider: Provider) {
             None => connection,
         });
     }
-    let asked: Vec<String> = connections
+    let request: Vec<String> = connections
         .iter()
         .map(|connection| {
             scenario.agent.ask(&mut scenario.harness, connection, &call("tools/call", r#"{"n":1}"#))
@@ -35,17 +35,17 @@ fn use_it(participants: &str, consumer: Option<Form>, provider: Provider) {
         .collect();
     for _ in 0..6 {
         scenario.discover();
-        for received in scenario.provider(&who).received.drain(..).collect::<Vec<_>>() {
+        for received in scenario.provider(&participant).received.drain(..).collect::<Vec<_>>() {
             if received.id.is_some() {
                 scenario.result(
-                    &who,
+                    &participant,
                     &received,
                     if received.call.is("tools/call") { r#"{"n":2}"# } else { "{}" },
                 );
             }
         }
     }
-    for name in asked {
+    for name in request {
         let outcome = scenario.agent.outcomes.remove(&name);
         let Some(Outcome::Result(result)) = outcome else {
             scenario.harness.fail(&format!("{consumer:?} received no answer: {outcome:?}"));

@@ -168,25 +168,25 @@ impl Harness {
         self.components.last().unwrap().name.clone()
     }
 
-    fn index(&self, who: &str) -> usize {
-        match self.components.iter().position(|it| it.name == who) {
+    fn index(&self, participant: &str) -> usize {
+        match self.components.iter().position(|it| it.name == participant) {
             Some(index) => index,
-            None => panic!("there is no participant {who}"),
+            None => panic!("there is no participant {participant}"),
         }
     }
 
-    fn seat(&self, who: &str) -> Seat {
-        Seat(self.index(who) as u16)
+    fn seat(&self, participant: &str) -> Seat {
+        Seat(self.index(participant) as u16)
     }
 
     /// A participant sends a message.
-    pub fn send_line(&mut self, who: &str, line: &str) {
-        let (toward, message) = self.parse(who, line);
-        self.send(who, toward, message);
+    pub fn send_line(&mut self, participant: &str, line: &str) {
+        let (toward, message) = self.parse(participant, line);
+        self.send(participant, toward, message);
     }
 
-    pub fn send(&mut self, who: &str, toward: Side, message: Message) {
-        self.sends(self.index(who), toward, message);
+    pub fn send(&mut self, participant: &str, toward: Side, message: Message) {
+        self.sends(self.index(participant), toward, message);
         self.run_pass_through();
     }
 
@@ -225,8 +225,8 @@ impl Harness {
     }
 
     /// Whether a request to this component has retries.
-    pub fn is_retried(&self, who: &str, asked: &str) -> bool {
-        self.broker().is_retried(self.seat(who), &id(asked))
+    pub fn is_retried(&self, participant: &str, request: &str) -> bool {
+        self.broker().is_retried(self.seat(participant), &id(request))
     }
 
     /// An injected fault: the core handles no deadline from now on.
@@ -235,8 +235,8 @@ impl Harness {
     }
 
     /// Suspends a pass-through proxy, or resumes it.
-    pub fn suspend(&mut self, who: &str, suspended: bool) {
-        let index = self.index(who);
+    pub fn suspend(&mut self, participant: &str, suspended: bool) {
+        let index = self.index(participant);
         self.components[index].suspended = suspended;
         self.run_pass_through();
     }
@@ -383,8 +383,8 @@ impl Harness {
     }
 
     /// A proxy passes a message on unchanged.
-    pub fn forward(&mut self, who: &str, toward: Side, message: Message) {
-        self.forwards(self.index(who), toward, message);
+    pub fn forward(&mut self, participant: &str, toward: Side, message: Message) {
+        self.forwards(self.index(participant), toward, message);
         self.run_pass_through();
     }
 
@@ -416,8 +416,8 @@ impl Harness {
             }
             Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => {
                 let params = call.params.unwrap();
-                let asked = acp::cancelled_id(&params);
-                let found = component.passed.iter().find(|(_, it)| Some(*it) == asked.as_ref());
+                let request = acp::cancelled_id(&params);
+                let found = component.passed.iter().find(|(_, it)| Some(*it) == request.as_ref());
                 let (own, _) = found?;
                 let params = acp::cancel_params(&params, &Id::string(own));
                 Message::notification(acp::CANCEL_REQUEST, params)
@@ -430,30 +430,30 @@ impl Harness {
 
     /// The next message of a participant. A restarted component handles no messages before
     /// `restart_handshake`.
-    pub fn next(&mut self, who: &str) -> Option<(Side, Message)> {
-        let index = self.index(who);
+    pub fn next(&mut self, participant: &str) -> Option<(Side, Message)> {
+        let index = self.index(participant);
         let component = &mut self.components[index];
         if component.is_restarting { None } else { component.inbox.pop_front() }
     }
 
     /// Ignores the messages that a participant has received so far.
-    pub fn discard_all(&mut self, who: &str) {
-        let index = self.index(who);
+    pub fn discard_all(&mut self, participant: &str) {
+        let index = self.index(participant);
         self.components[index].inbox.clear();
     }
 
     /// Expects this message as the next one of a participant. Returns its id.
     #[track_caller]
-    pub fn expect(&mut self, who: &str, expected: &str) -> String {
-        let index = self.index(who);
+    pub fn expect(&mut self, participant: &str, expected: &str) -> String {
+        let index = self.index(participant);
         let Some((toward, message)) = self.components[index].inbox.pop_front() else {
-            self.fail(&format!("{who} received nothing, expected:\n{expected}"));
+            self.fail(&format!("{participant} received nothing, expected:\n{expected}"));
         };
         let text = self.text(index, toward, &message);
         if let Message::Request { call, .. } | Message::Notification(call) = &message {
             self.seen = call.params.clone().unwrap_or(Json::NULL);
         }
-        self.compare(who, &text, expected, &message)
+        self.compare(participant, &text, expected, &message)
     }
 
     /// Expects this message as the next one of an MCP client. Returns its id.
@@ -498,10 +498,13 @@ impl Harness {
     }
 
     #[track_caller]
-    pub fn expect_nothing_more_at(&self, who: &str) {
-        let index = self.index(who);
+    pub fn expect_nothing_more_at(&self, participant: &str) {
+        let index = self.index(participant);
         if let Some((toward, message)) = self.components[index].inbox.front() {
-            self.fail(&format!("{who} also received:\n{}", self.text(index, *toward, message)));
+            self.fail(&format!(
+                "{participant} also received:\n{}",
+                self.text(index, *toward, message)
+            ));
         }
     }
 
@@ -521,14 +524,14 @@ impl Harness {
     }
 
     #[track_caller]
-    fn compare(&self, who: &str, text: &str, expected: &str, message: &Message) -> String {
+    fn compare(&self, participant: &str, text: &str, expected: &str, message: &Message) -> String {
         let id = match message {
             Message::Request { id, .. } | Message::Response { id, .. } => token(id),
             Message::Notification(_) => String::new(),
         };
         let wanted = expected.replacen(" ?", &format!(" {id}"), 1);
         if !matches_pattern(&wanted, text) {
-            self.fail(&format!("{who} received\n  {text}\nexpected\n  {wanted}"));
+            self.fail(&format!("{participant} received\n  {text}\nexpected\n  {wanted}"));
         }
         id
     }
@@ -541,8 +544,8 @@ impl Harness {
         panic!("{why}\n\nThe conversation:\n{}\n", self.journal[start..].join("\n"));
     }
 
-    fn parse(&self, who: &str, line: &str) -> (Side, Message) {
-        let index = self.index(who);
+    fn parse(&self, participant: &str, line: &str) -> (Side, Message) {
+        let index = self.index(participant);
         let plain = match index {
             0 => Side::Agent,
             _ => Side::Editor,

@@ -30,11 +30,11 @@ fn a_client_gets_the_input_requests_and_the_original_request_is_repeated() {
     let first = harness.expect("p1", r#"~mcp/message ? …{"name":"x",…"#);
     let request = harness.last_member("requestId");
     harness.send_line("p1", &format!("result {first} {ASKS}"));
-    let who = harness.expect_client(client, r#"elicitation/create ? {"message":"Who?"}"#);
+    let participant = harness.expect_client(client, r#"elicitation/create ? {"message":"Who?"}"#);
     let place = harness.expect_client(client, "roots/list ?…");
     harness.client_sends(client, &format!(r#"result {place} {{"roots":[]}}"#));
     harness.expect_nothing_more();
-    harness.client_sends(client, &format!(r#"result {who} {{"action":"accept"}}"#));
+    harness.client_sends(client, &format!(r#"result {participant} {{"action":"accept"}}"#));
     let second = harness.expect(
         "p1",
         r#"~mcp/message ? {"serverId":"U","requestId":"…","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"t",…},"inputResponses":{"who":{"action":"accept"},"where":{"roots":[]}},"requestState":"opaque"}}"#,
@@ -77,9 +77,12 @@ fn a_request_fails_if_the_client_refuses_the_input_request() {
     harness.client_sends(client, r#"tools/call 2 {"name":"x"}"#);
     let id = harness.expect("p1", "~mcp/message ? …");
     harness.send_line("p1", &format!("result {id} {ASKS}"));
-    let who = harness.expect_client(client, "elicitation/create ? …");
+    let participant = harness.expect_client(client, "elicitation/create ? …");
     let place = harness.expect_client(client, "roots/list ?…");
-    harness.client_sends(client, &format!(r#"error {who} {{"code":-1,"message":"rather not"}}"#));
+    harness.client_sends(
+        client,
+        &format!(r#"error {participant} {{"code":-1,"message":"rather not"}}"#),
+    );
     // The client does not have to answer the other requests.
     harness.expect_client(client, &format!(r#"notifications/cancelled {{"requestId":"{place}"}}"#));
     harness.expect_client(client, r#"error 2 {"code":-1,"message":"rather not"}"#);
@@ -123,7 +126,7 @@ fn input_requests_end_with_their_original_request() {
         harness.client_sends(client, r#"tools/call 2 {"name":"x"}"#);
         let id = harness.expect("p1", "~mcp/message ? …");
         harness.send_line("p1", &format!("result {id} {ASKS}"));
-        let who = harness.expect_client(client, "elicitation/create ? …");
+        let participant = harness.expect_client(client, "elicitation/create ? …");
         let place = harness.expect_client(client, "roots/list ?…");
         if leaves {
             harness.disconnect(client);
@@ -131,19 +134,19 @@ fn input_requests_end_with_their_original_request() {
             harness.client_sends(client, r#"notifications/cancelled {"requestId":2}"#);
             harness.expect_client(
                 client,
-                &format!(r#"notifications/cancelled {{"requestId":"{who}"}}"#),
+                &format!(r#"notifications/cancelled {{"requestId":"{participant}"}}"#),
             );
             harness.expect_client(
                 client,
                 &format!(r#"notifications/cancelled {{"requestId":"{place}"}}"#),
             );
-            harness.client_sends(client, &format!("result {who} {{}}"));
+            harness.client_sends(client, &format!("result {participant} {{}}"));
         }
         // The server has answered, so it gets no cancellation.
         harness.expect_nothing_more();
-        let [_, _, _, _, asked, .., talks, watched] = harness.broker().sizes();
+        let [_, _, _, _, request, .., talks, watched] = harness.broker().sizes();
         assert_eq!(
-            (asked, talks, watched),
+            (request, talks, watched),
             (0, if leaves { 0 } else { 1 }, 2),
             "only the session is left"
         );

@@ -46,7 +46,7 @@ fn the_end_of_a_session_releases_its_servers_and_connections() {
             let (id, _) = scenario.agent.requests.pop_back().unwrap();
             scenario.agent_answers_with(&id, "{}");
             for provider in &scenario.providers {
-                assert!(provider.open.is_empty(), "{}: {:?}", provider.who, provider.open);
+                assert!(provider.open.is_empty(), "{}: {:?}", provider.name, provider.open);
             }
             match consumer {
                 None => assert_eq!(scenario.harness.disconnected.len(), 5),
@@ -99,7 +99,7 @@ fn a_session_that_is_refused_releases_its_servers() {
         assert_eq!(scenario.editor().answers["e1"], Outcome::Error(json(error)));
         for index in 0..scenario.providers.len() {
             let provider = &mut scenario.providers[index];
-            assert!(provider.open.is_empty(), "{}: {:?}", provider.who, provider.open);
+            assert!(provider.open.is_empty(), "{}: {:?}", provider.name, provider.open);
             for received in
                 provider.received.drain(..).filter(|it| it.id.is_some()).collect::<Vec<_>>()
             {
@@ -293,11 +293,11 @@ fn a_connect_is_answered_even_if_its_session_ends_first() {
         let mut scenario = Scenario::new(&participants, Some(Form::M3), providers);
         let entries = scenario.session("S");
         let (_, name) = scenario.agent.start_connect(&mut scenario.harness, &entries[0]);
-        let (_, asked) = scenario.harness.next("p1").unwrap();
+        let (_, request) = scenario.harness.next("p1").unwrap();
         scenario.close_session("S");
         let outcome = scenario.agent.outcomes.remove(&name.unwrap());
         assert!(matches!(outcome, Some(Outcome::Error(_))), "{form:?}: {outcome:?}");
-        let id = text(&asked).split(' ').nth(1).unwrap().to_owned();
+        let id = text(&request).split(' ').nth(1).unwrap().to_owned();
         scenario.provider("p1").open.insert("late".into(), "U".into());
         let result = r#"{"connection_id":"late","connectionId":"late","result":{}}"#;
         scenario.harness.send_line("p1", &format!("result {id} {result}"));
@@ -453,11 +453,12 @@ fn a_server_can_cancel_its_own_request() {
         "p1",
         r#"~_mcp/message 7 {"connectionId":"V","method":"roots/list","params":{}}"#,
     );
-    let asked = harness.expect_client(client, "roots/list ? {}");
+    let request = harness.expect_client(client, "roots/list ? {}");
     harness.send_line("p1", r#"$/cancel_request {"requestId":7}"#);
-    harness.expect_client(client, &format!(r#"notifications/cancelled {{"requestId":"{asked}"}}"#));
+    harness
+        .expect_client(client, &format!(r#"notifications/cancelled {{"requestId":"{request}"}}"#));
     harness.expect("p1", r#"error 7 {"code":-32800,…}"#);
-    harness.client_sends(client, &format!("result {asked} {{}}"));
+    harness.client_sends(client, &format!("result {request} {{}}"));
     harness.send_line("p1", r#"$/cancel_request {"requestId":7}"#);
     harness.expect_nothing_more();
 }
@@ -468,7 +469,7 @@ fn an_invalid_line_of_a_client_is_answered_with_an_error_or_ignored() {
     let mut scenario = Scenario::new(CAST, None, providers());
     let entries = scenario.session("S");
     let client = scenario.harness.connect_client(ticket_of(&entries[0]));
-    for (line, told) in [
+    for (line, expected) in [
         ("nonsense", Some("error null {\"code\":-32700,…")),
         ("[]", Some("error null {\"code\":-32600,…")),
         (r#"{"jsonrpc":"2.0","id":5}"#, Some("error 5 {\"code\":-32600,…")),
@@ -476,8 +477,8 @@ fn an_invalid_line_of_a_client_is_answered_with_an_error_or_ignored() {
         (r#"{"jsonrpc":"2.0","result":{}}"#, None),
     ] {
         scenario.harness.client_sends_raw(client, line);
-        match told {
-            Some(told) => drop(scenario.harness.expect_client(client, told)),
+        match expected {
+            Some(expected) => drop(scenario.harness.expect_client(client, expected)),
             None => scenario.harness.expect_nothing_more(),
         }
     }

@@ -8,7 +8,7 @@ use crate::participants::*;
 use crate::scenario::*;
 
 const INITIALIZE: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}"#;
-const WELCOME: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
+const INITIALIZE_RESULT: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
 const PROGRESS: &str = r#"{"progressToken":"t","progress":1}"#;
 
 /// Native agents of every form, and the bridge.
@@ -50,41 +50,44 @@ fn every_consumer_can_use_every_provider_behind_proxies_of_other_generations() {
     }
 }
 
-fn converse(participants: &str, consumer: Option<Form>, form: Form, who: &str) {
-    eprintln!("{consumer:?} talks with {form:?} in {participants}");
-    let mut scenario =
-        Scenario::new(participants, consumer, vec![Provider::new(who, form, &[("N", "U")])]);
+fn converse(participants: &str, consumer: Option<Form>, form: Form, participant: &str) {
+    eprintln!("{consumer:?} uses {form:?} in {participants}");
+    let mut scenario = Scenario::new(
+        participants,
+        consumer,
+        vec![Provider::new(participant, form, &[("N", "U")])],
+    );
     let entries = scenario.session("S");
     let connection = scenario.connect(&entries[0]);
-    let (client_stands, server_stands) = (consumer == Some(Form::M7), form == Form::M7);
+    let (client_is_stateless, server_is_stateless) = (consumer == Some(Form::M7), form == Form::M7);
 
-    if !client_stands {
+    if !client_is_stateless {
         let initialize = scenario.ask(&connection, "initialize", INITIALIZE);
-        let expected = if server_stands {
+        let expected = if server_is_stateless {
             scenario.discover();
-            WELCOME
+            INITIALIZE_RESULT
         } else {
-            let received = scenario.next_received(who);
+            let received = scenario.next_received(participant);
             assert_eq!(received.call, call("initialize", INITIALIZE));
-            scenario.result(who, &received, WELCOME);
-            WELCOME
+            scenario.result(participant, &received, INITIALIZE_RESULT);
+            INITIALIZE_RESULT
         };
         assert_eq!(scenario.agent.outcome(&initialize), Some(received(expected)));
         scenario.note(&connection, "notifications/initialized", "");
-        if !server_stands {
-            assert!(scenario.next_received(who).call.is("notifications/initialized"));
+        if !server_is_stateless {
+            assert!(scenario.next_received(participant).call.is("notifications/initialized"));
         }
     }
 
     let list = scenario.ask(&connection, "tools/list", r#"{"cursor":"x"}"#);
-    if client_stands && !server_stands {
-        let initialize = scenario.next_received(who);
+    if client_is_stateless && !server_is_stateless {
+        let initialize = scenario.next_received(participant);
         assert!(initialize.call.is("initialize"), "{initialize:?}");
-        scenario.result(who, &initialize, WELCOME);
-        assert!(scenario.next_received(who).call.is("notifications/initialized"));
+        scenario.result(participant, &initialize, INITIALIZE_RESULT);
+        assert!(scenario.next_received(participant).call.is("notifications/initialized"));
     }
-    let asked = scenario.next_received(who);
-    let expected = match (client_stands, server_stands) {
+    let request = scenario.next_received(participant);
+    let expected = match (client_is_stateless, server_is_stateless) {
         (_, false) => call("tools/list", r#"{"cursor":"x"}"#),
         (true, true) => as_stateless(&call("tools/list", r#"{"cursor":"x"}"#)),
         // Checklist 82: each request contains what the client has declared in `initialize`.
@@ -93,21 +96,21 @@ fn converse(participants: &str, consumer: Option<Form>, form: Form, who: &str) {
             r#"{"cursor":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}}}"#,
         ),
     };
-    assert_eq!(asked.call, expected);
+    assert_eq!(request.call, expected);
     let (plain, typed) = (r#"{"tools":[]}"#, r#"{"tools":[],"resultType":"complete"}"#);
-    scenario.result(who, &asked, if server_stands { typed } else { plain });
-    let expected = if client_stands { typed } else { plain };
+    scenario.result(participant, &request, if server_is_stateless { typed } else { plain });
+    let expected = if client_is_stateless { typed } else { plain };
     assert_eq!(scenario.agent.outcome(&list), Some(received(expected)));
 
     let params = r#"{"name":"x","arguments":{"n":1.10},"_meta":{"progressToken":"t"}}"#;
     let progressing = scenario.ask(&connection, "tools/call", params);
-    let asked = scenario.next_received(who);
-    let arguments = asked.call.params.as_ref().unwrap().member("arguments").unwrap();
+    let request = scenario.next_received(participant);
+    let arguments = request.call.params.as_ref().unwrap().member("arguments").unwrap();
     assert_eq!(arguments.as_str(), r#"{"n":1.10}"#);
-    note(&mut scenario, who, &asked, "notifications/progress", PROGRESS);
-    let heard = scenario.agent.received.pop_front().expect("progress");
-    assert_eq!((heard.id, heard.call), (None, call("notifications/progress", PROGRESS)));
-    scenario.result(who, &asked, r#"{"content":[],"resultType":"complete"}"#);
+    note(&mut scenario, participant, &request, "notifications/progress", PROGRESS);
+    let message = scenario.agent.received.pop_front().expect("progress");
+    assert_eq!((message.id, message.call), (None, call("notifications/progress", PROGRESS)));
+    scenario.result(participant, &request, r#"{"content":[],"resultType":"complete"}"#);
     assert!(matches!(
         scenario.agent.outcome(&progressing),
         Some(Answer::FromServer(Outcome::Result(_)))
@@ -115,30 +118,32 @@ fn converse(participants: &str, consumer: Option<Form>, form: Form, who: &str) {
 
     // Checklist 83: it stays an MCP error, even if its code has another meaning in ACP.
     let failing = scenario.ask(&connection, "tools/call", r#"{"name":"y"}"#);
-    let failed = scenario.next_received(who);
+    let failed = scenario.next_received(participant);
     let error = Outcome::Error(json(r#"{"code":-32000,"message":"no","data":{"k":1}}"#));
-    scenario.answer(who, &failed, error.clone());
+    scenario.answer(participant, &failed, error.clone());
     assert_eq!(scenario.agent.outcome(&failing), Some(Answer::FromServer(error)));
 
-    if !client_stands {
+    if !client_is_stateless {
         scenario.note(&connection, "notifications/roots/list_changed", "");
-        if !server_stands {
-            assert!(scenario.next_received(who).call.is("notifications/roots/list_changed"));
+        if !server_is_stateless {
+            assert!(
+                scenario.next_received(participant).call.is("notifications/roots/list_changed")
+            );
         }
     }
 
-    if !server_stands {
-        note(&mut scenario, who, &failed, "notifications/tools/list_changed", "");
-        let heard = scenario.agent.received.pop_front();
+    if !server_is_stateless {
+        note(&mut scenario, participant, &failed, "notifications/tools/list_changed", "");
+        let message = scenario.agent.received.pop_front();
         assert_eq!(
-            heard.is_none(),
-            client_stands,
+            message.is_none(),
+            client_is_stateless,
             "a notification without a request belongs to no stateless consumer"
         );
-        server_request(&mut scenario, who, &failed, client_stands);
+        server_request(&mut scenario, participant, &failed, client_is_stateless);
     }
 
-    cancel(&mut scenario, &connection, who);
+    cancel(&mut scenario, &connection, participant);
 
     let disconnect_id = scenario.agent.disconnect(&mut scenario.harness, &connection);
     scenario.settle();
@@ -147,11 +152,18 @@ fn converse(participants: &str, consumer: Option<Form>, form: Form, who: &str) {
         assert_eq!(outcome, Some(Outcome::Result(json("{}"))), "checklist 80");
     }
     if consumer.is_none_or(Form::has_connections) {
-        assert!(scenario.provider(who).open.is_empty(), "checklist 87: the connection is closed");
+        assert!(
+            scenario.provider(participant).open.is_empty(),
+            "checklist 87: the connection is closed"
+        );
     }
     scenario.close_session("S");
-    assert!(scenario.provider(who).open.is_empty(), "the connection is not closed");
-    assert!(scenario.provider(who).received.is_empty(), "{:?}", scenario.provider(who).received);
+    assert!(scenario.provider(participant).open.is_empty(), "the connection is not closed");
+    assert!(
+        scenario.provider(participant).received.is_empty(),
+        "{:?}",
+        scenario.provider(participant).received
+    );
     assert!(scenario.agent.received.is_empty(), "{:?}", scenario.agent.received);
     assert_eq!(scenario.agent.outcomes.len(), 0, "{:?}", scenario.agent.outcomes);
     assert!(scenario.editor().misdelivered.is_empty());
@@ -163,15 +175,21 @@ fn received(result: &str) -> Answer {
     Answer::FromServer(Outcome::Result(json(result)))
 }
 
-fn note(scenario: &mut Scenario, who: &str, to: &ReceivedMessage, method: &str, params: &str) {
-    let index = scenario.providers.iter().position(|it| it.who == who).unwrap();
+fn note(
+    scenario: &mut Scenario,
+    participant: &str,
+    to: &ReceivedMessage,
+    method: &str,
+    params: &str,
+) {
+    let index = scenario.providers.iter().position(|it| it.name == participant).unwrap();
     scenario.providers[index].note(&mut scenario.harness, to, &call(method, params));
     scenario.settle();
 }
 
 /// The server sends a request to the client. Checklist 91.
-fn server_request(scenario: &mut Scenario, who: &str, to: &ReceivedMessage, refused: bool) {
-    let index = scenario.providers.iter().position(|it| it.who == who).unwrap();
+fn server_request(scenario: &mut Scenario, participant: &str, to: &ReceivedMessage, refused: bool) {
+    let index = scenario.providers.iter().position(|it| it.name == participant).unwrap();
     let name = scenario.providers[index].ask(&mut scenario.harness, to, &call("roots/list", ""));
     scenario.settle();
     if refused {
@@ -180,32 +198,32 @@ fn server_request(scenario: &mut Scenario, who: &str, to: &ReceivedMessage, refu
         assert_eq!(error.error_code(), Some(-32601));
         return;
     }
-    let heard = scenario.agent.received.pop_front().expect("a question");
-    assert!(heard.call.is("roots/list"));
-    scenario.agent.answer(&mut scenario.harness, &heard, r#"{"roots":[]}"#);
+    let message = scenario.agent.received.pop_front().expect("a request");
+    assert!(message.call.is("roots/list"));
+    scenario.agent.answer(&mut scenario.harness, &message, r#"{"roots":[]}"#);
     scenario.settle();
     assert_eq!(scenario.providers[index].answered(&name), Some(received(r#"{"roots":[]}"#)));
 }
 
 /// The client cancels a request. The server answers nevertheless, too late.
-fn cancel(scenario: &mut Scenario, connection: &ServerConnection, who: &str) {
+fn cancel(scenario: &mut Scenario, connection: &ServerConnection, participant: &str) {
     let name = scenario.ask(connection, "tools/call", r#"{"name":"slow"}"#);
-    let asked = scenario.next_received(who);
+    let request = scenario.next_received(participant);
     scenario.agent.cancel(&mut scenario.harness, connection, &name);
     scenario.settle();
-    let id = asked.id.clone().unwrap();
-    assert!(scenario.provider(who).cancelled.contains(&id), "ACP's word for it");
-    if scenario.provider(who).form != Form::M7 {
-        let told = scenario.next_received(who).call;
+    let id = request.id.clone().unwrap();
+    assert!(scenario.provider(participant).cancelled.contains(&id), "expected an ACP cancellation");
+    if scenario.provider(participant).form != Form::M7 {
+        let cancellation = scenario.next_received(participant).call;
         assert!(
-            told.is("notifications/cancelled"),
-            "expected an MCP cancellation, received {told:?}"
+            cancellation.is("notifications/cancelled"),
+            "expected an MCP cancellation, received {cancellation:?}"
         );
-        let named = told.params.unwrap().member("requestId").unwrap();
-        let called = asked.inner.as_ref().map_or(id, token);
+        let named = cancellation.params.unwrap().member("requestId").unwrap();
+        let called = request.inner.as_ref().map_or(id, token);
         assert_eq!(named.text().unwrap(), called, "the id that the server knows");
     }
-    scenario.answer(who, &asked, Outcome::error(-32800, "cancelled"));
+    scenario.answer(participant, &request, Outcome::error(-32800, "cancelled"));
     match connection {
         ServerConnection::Client(_) => {
             assert!(scenario.agent.outcomes.is_empty(), "MCP wants no answer")

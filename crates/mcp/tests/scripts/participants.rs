@@ -35,7 +35,7 @@ pub fn dialect_of(form: Form) -> &'static str {
 
 /// A component that provides MCP servers.
 pub struct Provider {
-    pub who: String,
+    pub name: String,
     pub form: Form,
     /// The names and ids of its servers.
     pub servers: Vec<(String, String)>,
@@ -52,7 +52,7 @@ pub struct Provider {
     /// The provider adds its servers to set-up requests that pass through.
     pub offers: bool,
     /// The requests that it has sent to clients, and their answers.
-    pub asked: BTreeMap<String, Option<Outcome>>,
+    pub client_requests: BTreeMap<String, Option<Outcome>>,
     /// The answers to its own requests. Only the editor has some.
     pub answers: BTreeMap<String, Outcome>,
     /// Messages that are not for its servers and reached it as the last component.
@@ -79,18 +79,18 @@ pub struct ReceivedMessage {
 }
 
 impl Provider {
-    pub fn new(who: &str, form: Form, servers: &[(&str, &str)]) -> Provider {
+    pub fn new(participant: &str, form: Form, servers: &[(&str, &str)]) -> Provider {
         Provider {
-            who: who.to_owned(),
+            name: participant.to_owned(),
             form,
             servers: servers.iter().map(|(name, id)| (name.to_string(), id.to_string())).collect(),
             received: VecDeque::new(),
             open: BTreeMap::new(),
-            prefix: format!("{who}-V"),
+            prefix: format!("{participant}-V"),
             cancelled: Vec::new(),
             passes_unknown: false,
             offers: true,
-            asked: BTreeMap::new(),
+            client_requests: BTreeMap::new(),
             answers: BTreeMap::new(),
             misdelivered: Vec::new(),
             owed: BTreeMap::new(),
@@ -108,18 +108,18 @@ impl Provider {
         self.open.clear();
         self.owed.clear();
         self.cancelled.clear();
-        self.asked.retain(|_, answer| answer.is_some());
+        self.client_requests.retain(|_, answer| answer.is_some());
         self.initialized.clear();
         self.opened = 0;
     }
 
     fn is_editor(&self) -> bool {
-        self.who == "editor"
+        self.name == "editor"
     }
 
     /// The declarations of its servers.
     pub fn declarations(&self) -> Vec<String> {
-        let spell = |(name, id): &(String, String)| match self.form {
+        let declare = |(name, id): &(String, String)| match self.form {
             Form::M0 => format!(r#"{{"type":"scp","name":"{name}"}}"#),
             Form::M1 | Form::M2 | Form::M3 | Form::M3t => {
                 format!(r#"{{"type":"http","name":"{name}","url":"acp:{id}","headers":[]}}"#)
@@ -130,7 +130,7 @@ impl Provider {
                 format!(r#"{{"type":"acp","name":"{name}","serverId":"{id}"}}"#)
             }
         };
-        self.servers.iter().map(spell).collect()
+        self.servers.iter().map(declare).collect()
     }
 
     /// Handles all messages. Returns whether there were any.
@@ -144,7 +144,7 @@ impl Provider {
 
     /// Handles the next message. Returns whether there was one.
     pub fn step(&mut self, harness: &mut Harness) -> bool {
-        let next = harness.next(&self.who);
+        let next = harness.next(&self.name);
         let any = next.is_some();
         next.into_iter().for_each(|(toward, message)| self.take(harness, toward, message));
         any
@@ -153,14 +153,14 @@ impl Provider {
     fn take(&mut self, harness: &mut Harness, toward: Side, message: Message) {
         match message {
             Message::Response { id, outcome, extras } => {
-                if let Some(answer) = self.asked.get_mut(&token(&id)) {
-                    assert!(answer.is_none(), "{} is answered twice: {id}", self.who);
+                if let Some(answer) = self.client_requests.get_mut(&token(&id)) {
+                    assert!(answer.is_none(), "{} is answered twice: {id}", self.name);
                     *answer = Some(outcome);
                 } else if self.is_editor() {
                     let before = self.answers.insert(token(&id), outcome);
                     assert!(before.is_none(), "the editor is answered twice: {id}");
                 } else {
-                    harness.forward(&self.who, toward, Message::Response { id, outcome, extras });
+                    harness.forward(&self.name, toward, Message::Response { id, outcome, extras });
                 }
             }
             Message::Request { id, call } => self.on_call(harness, toward, Some(id), call),
@@ -175,7 +175,7 @@ impl Provider {
             return match self.owed.contains_key(&cancelled) {
                 true => self.cancelled.push(cancelled),
                 false if self.is_editor() => {}
-                false => harness.forward(&self.who, toward, message(id, call)),
+                false => harness.forward(&self.name, toward, message(id, call)),
             };
         }
         if toward == Side::Agent {
@@ -183,7 +183,7 @@ impl Provider {
                 true => self.with_declarations(call),
                 false => call,
             };
-            return harness.forward(&self.who, toward, message(id, call));
+            return harness.forward(&self.name, toward, message(id, call));
         }
         match form::decode(&call) {
             Some((_, mut frame)) if self.is_for_me(&frame) => {
@@ -196,10 +196,10 @@ impl Provider {
                 if understands(self.form, &call) {
                     self.on_frame(harness, id, frame);
                 } else if self.passes_unknown {
-                    harness.forward(&self.who, toward, message(id, call));
+                    harness.forward(&self.name, toward, message(id, call));
                 } else if let Some(id) = id {
                     let outcome = Outcome::error(code::METHOD_NOT_FOUND, "unknown method");
-                    harness.send(&self.who, Side::Agent, Message::response(id, outcome));
+                    harness.send(&self.name, Side::Agent, Message::response(id, outcome));
                 }
             }
             _ if self.is_editor() => {
@@ -207,10 +207,10 @@ impl Provider {
                 self.misdelivered.push(about);
                 if let Some(id) = id {
                     let outcome = Outcome::error(code::METHOD_NOT_FOUND, "unexpected message");
-                    harness.send(&self.who, Side::Agent, Message::response(id, outcome));
+                    harness.send(&self.name, Side::Agent, Message::response(id, outcome));
                 }
             }
-            _ => harness.forward(&self.who, toward, message(id, call)),
+            _ => harness.forward(&self.name, toward, message(id, call)),
         }
     }
 
@@ -224,10 +224,10 @@ impl Provider {
     }
 
     /// Which of its servers has received this message.
-    pub fn place_of(&self, received: &ReceivedMessage) -> Option<(String, usize)> {
+    pub fn find_server(&self, received: &ReceivedMessage) -> Option<(String, usize)> {
         let by_id = self.servers.iter().position(|(_, id)| *id == received.server);
         let place = by_id.or(self.servers.iter().position(|(name, _)| *name == received.server));
-        Some((self.who.clone(), place?))
+        Some((self.name.clone(), place?))
     }
 
     /// Whether the server that got this message has accepted an `initialize` of this agent process.
@@ -267,14 +267,19 @@ impl Provider {
                 };
                 self.open.insert(connection_id, server);
                 let id = token(&id.expect("a connect is a request"));
-                harness.send_line(&self.who, &format!("result {id} {result}"));
+                harness.send_line(&self.name, &format!("result {id} {result}"));
             }
             Frame::Disconnect { connection_id } => {
                 self.open.remove(&connection_id);
-                let asked = matches!(self.form, Form::M4 | Form::M5 | Form::M6);
-                assert_eq!(id.is_some(), asked, "checklist 80: a disconnect of {:?}", self.form);
+                let is_request = matches!(self.form, Form::M4 | Form::M5 | Form::M6);
+                assert_eq!(
+                    id.is_some(),
+                    is_request,
+                    "checklist 80: a disconnect of {:?}",
+                    self.form
+                );
                 if let Some(id) = id {
-                    harness.send_line(&self.who, &format!("result {} {{}}", token(&id)));
+                    harness.send_line(&self.name, &format!("result {} {{}}", token(&id)));
                 }
             }
             Frame::Mcp { target, call, id: inner } => {
@@ -309,7 +314,7 @@ impl Provider {
             received.inner.as_ref(),
             Answer::FromServer(outcome),
         );
-        harness.send(&self.who, Side::Agent, Message::response(crate::harness::id(id), outcome));
+        harness.send(&self.name, Side::Agent, Message::response(crate::harness::id(id), outcome));
     }
 
     /// The answer to a request is lost.
@@ -324,25 +329,25 @@ impl Provider {
     /// A server sends a notification to the client that has sent this message.
     pub fn note(&mut self, harness: &mut Harness, to: &ReceivedMessage, call: &Call) {
         let call = self.form.encode_message(Direction::ToClient, self.address(to), None, call);
-        harness.send(&self.who, Side::Agent, Message::Notification(call));
+        harness.send(&self.name, Side::Agent, Message::Notification(call));
     }
 
     /// A server sends a request to the client that has sent this message. The answer will be in
     /// `asked`.
     pub fn ask(&mut self, harness: &mut Harness, to: &ReceivedMessage, call: &Call) -> String {
         self.last += 1;
-        let name = format!("{}!{}", self.who, self.last);
+        let name = format!("{}!{}", self.name, self.last);
         let inner = Id::string(&format!("inner-{name}"));
         let call =
             self.form.encode_message(Direction::ToClient, self.address(to), Some(&inner), call);
-        self.asked.insert(name.clone(), None);
-        harness.send(&self.who, Side::Agent, Message::Request { id: Id::string(&name), call });
+        self.client_requests.insert(name.clone(), None);
+        harness.send(&self.name, Side::Agent, Message::Request { id: Id::string(&name), call });
         name
     }
 
     /// The answer of a client.
     pub fn answered(&self, name: &str) -> Option<Answer> {
-        self.asked[name].clone().map(|outcome| self.form.decode_answer(outcome))
+        self.client_requests[name].clone().map(|outcome| self.form.decode_answer(outcome))
     }
 
     fn address<'a>(&self, received: &'a ReceivedMessage) -> Address<'a> {
@@ -421,7 +426,7 @@ fn sender(client_id: ClientId) -> String {
     format!("client {}", client_id.0)
 }
 
-fn said_of(target: Target) -> String {
+fn target_id(target: Target) -> String {
     match target {
         Target::Server(it) | Target::Connection(it) => it,
         Target::Operation { request_id, .. } => request_id,

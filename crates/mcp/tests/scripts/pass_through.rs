@@ -135,11 +135,11 @@ fn messages_between_a_server_and_its_client_stay_in_order() {
 /// Checklist 86, 88: the consumer gets an error, and the editor receives nothing.
 #[test]
 fn a_message_for_an_unknown_server_is_refused() {
-    for (asked, code) in [
+    for (request, code) in [
         (r#"{"serverId":"X","requestId":"r","method":"tools/list"}"#, -33001),
         (r#"{"connectionId":"X","method":"tools/list"}"#, -32602),
     ] {
-        refused("mcp/message", asked, code);
+        refused("mcp/message", request, code);
     }
     refused("mcp/connect", r#"{"serverId":"X"}"#, -32602);
     refused("mcp/connect", r#"{"acpId":"X"}"#, -32602);
@@ -184,17 +184,17 @@ fn the_editor_receives_messages_for_its_own_servers_only() {
         let mut scenario = Scenario::new("p1:P4 (x:P5) agent", consumer, providers);
         let entries = scenario.session("S");
         assert_eq!(entries.len(), 2);
-        for (entry, who, other) in [(0, "editor", "p1"), (1, "p1", "editor")] {
+        for (entry, participant, other) in [(0, "editor", "p1"), (1, "p1", "editor")] {
             let connection = scenario.connect(&entries[entry]);
             let name = scenario.ask(&connection, "tools/call", r#"{"name":"x"}"#);
-            if consumer == Some(Form::M7) && who == "p1" {
-                let initialize = scenario.next_received(who);
-                scenario.result(who, &initialize, "{}");
-                scenario.next_received(who);
+            if consumer == Some(Form::M7) && participant == "p1" {
+                let initialize = scenario.next_received(participant);
+                scenario.result(participant, &initialize, "{}");
+                scenario.next_received(participant);
             }
-            let received = scenario.next_received(who);
+            let received = scenario.next_received(participant);
             assert!(scenario.provider(other).received.is_empty());
-            scenario.result(who, &received, r#"{"who":1}"#);
+            scenario.result(participant, &received, r#"{"who":1}"#);
             assert!(matches!(scenario.agent.outcomes.remove(&name), Some(Outcome::Result(_))));
         }
         assert!(scenario.editor().misdelivered.is_empty());

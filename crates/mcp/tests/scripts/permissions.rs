@@ -16,9 +16,9 @@ fn chain(dialect: &str, entry: &str, agent: &str) -> Harness {
 const URL: &str = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
 
 /// A message of the agent's side passes through `p3`.
-fn past(harness: &mut Harness, who: &str) {
-    while let Some((toward, message)) = harness.next(who) {
-        harness.forward(who, toward, message);
+fn past(harness: &mut Harness, participant: &str) {
+    while let Some((toward, message)) = harness.next(participant) {
+        harness.forward(participant, toward, message);
     }
 }
 
@@ -49,12 +49,12 @@ fn only_the_provider_and_components_behind_it_may_send_to_a_client() {
         r#"_scp/mcp ? {"name":"N","message":{"id":1,"method":"x"}}"#,
         r#"mcp/message ? {"serverId":"U","requestId":"r-1","method":"notifications/progress"}"#,
     ];
-    for (who, plain) in [("p1", "~"), ("editor", "")] {
+    for (participant, plain) in [("p1", "~"), ("editor", "")] {
         let (mut harness, client) = bridged();
         for (number, line) in says.iter().enumerate() {
-            harness.send_line(who, &format!("{plain}{}", line.replacen('?', "7", 1)));
-            harness.expect(who, "error 7 …");
-            harness.send_line(who, &format!("{plain}{}", line.replacen("? ", "", 1)));
+            harness.send_line(participant, &format!("{plain}{}", line.replacen('?', "7", 1)));
+            harness.expect(participant, "error 7 …");
+            harness.send_line(participant, &format!("{plain}{}", line.replacen("? ", "", 1)));
             harness.expect_nothing_more();
             assert_eq!(harness.reports.len(), 2 * (number + 1), "{:?}", harness.reports);
         }
@@ -65,8 +65,8 @@ fn only_the_provider_and_components_behind_it_may_send_to_a_client() {
             r#"~_mcp/message 8 {"connectionId":"V","method":"sampling/createMessage"}"#,
         );
         past(&mut harness, "p3");
-        let asked = harness.expect_client(client, "sampling/createMessage ?");
-        harness.client_sends(client, &format!("result {asked} {{}}"));
+        let request = harness.expect_client(client, "sampling/createMessage ?");
+        harness.client_sends(client, &format!("result {request} {{}}"));
         past(&mut harness, "p3");
         harness.expect("p2", "result 8 {}");
         harness.send_line("p2", r#"~_mcp/message {"connectionId":"V","method":"notifications/x"}"#);
@@ -107,7 +107,7 @@ fn native_agents_receive_messages_of_a_server_only_from_its_provider() {
 
 /// Every request is answered, whatever id a peer chooses.
 #[test]
-fn requests_with_requests_with_ids_that_look_like_ours_are_answered() {
+fn requests_with_ids_that_look_like_ours_are_answered() {
     let (mut harness, _) = bridged();
     for id in [
         "conductor/mcp:1",
@@ -121,26 +121,26 @@ fn requests_with_requests_with_ids_that_look_like_ours_are_answered() {
         "r:1",
     ] {
         harness.send_line("agent", &format!("fs/read {id} {{}}"));
-        for who in ["p3", "p2", "p1"] {
-            past(&mut harness, who);
+        for participant in ["p3", "p2", "p1"] {
+            past(&mut harness, participant);
         }
-        let asked = harness.expect("editor", "fs/read ? {}");
-        harness.send_line("editor", &format!("result {asked} {{}}"));
-        for who in ["p1", "p2", "p3"] {
-            past(&mut harness, who);
+        let request = harness.expect("editor", "fs/read ? {}");
+        harness.send_line("editor", &format!("result {request} {{}}"));
+        for participant in ["p1", "p2", "p3"] {
+            past(&mut harness, participant);
         }
         harness.expect("agent", &format!("result {id} {{}}"));
         // A proxy sends requests of its own in both directions.
         harness.send_line("p2", &format!("fs/read {id} {{}}"));
         past(&mut harness, "p1");
-        let asked = harness.expect("editor", "fs/read ? {}");
-        harness.send_line("editor", &format!("result {asked} {{}}"));
+        let request = harness.expect("editor", "fs/read ? {}");
+        harness.send_line("editor", &format!("result {request} {{}}"));
         past(&mut harness, "p1");
         harness.expect("p2", &format!("result {id} {{}}"));
         harness.send_line("p2", &format!("~session/x {id} {{}}"));
         past(&mut harness, "p3");
-        let asked = harness.expect("agent", "session/x ? {}");
-        harness.send_line("agent", &format!("result {asked} {{}}"));
+        let request = harness.expect("agent", "session/x ? {}");
+        harness.send_line("agent", &format!("result {request} {{}}"));
         past(&mut harness, "p3");
         harness.expect("p2", &format!("result {id} {{}}"));
         // The proxy cannot cancel a request of the broker.

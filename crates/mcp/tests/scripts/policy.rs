@@ -10,13 +10,13 @@ const SERVER: &str = r#"{"type":"acp","name":"N","serverId":"U"}"#;
 /// Sends a set-up request. Returns its id at the agent, and the transports of the endpoints.
 fn begin(harness: &mut Harness, id: u64) -> (String, Vec<Transport>) {
     harness.send_line("editor", &format!(r#"session/new {id} {{"mcpServers":[{SERVER}]}}"#));
-    let asked = harness.expect(&harness.agent(), "session/new ? …");
-    (asked, harness.transports())
+    let request = harness.expect(&harness.agent(), "session/new ? …");
+    (request, harness.transports())
 }
 
-fn answer(harness: &mut Harness, asked: &str, line: &str) {
+fn answer(harness: &mut Harness, request: &str, line: &str) {
     let agent = harness.agent();
-    harness.send_line(&agent, &line.replacen('?', asked, 1));
+    harness.send_line(&agent, &line.replacen('?', request, 1));
 }
 
 /// Checklist 70, 71.
@@ -47,8 +47,8 @@ fn a_known_agent_gets_the_transport_that_works_with_it() {
     }
     // The other transport is not tried.
     let mut harness = Harness::new("copilot", STDIO);
-    let (asked, _) = begin(&mut harness, 1);
-    answer(&mut harness, &asked, r#"error ? {"code":-32602,"message":"no"}"#);
+    let (request, _) = begin(&mut harness, 1);
+    answer(&mut harness, &request, r#"error ? {"code":-32602,"message":"no"}"#);
     harness.expect("editor", r#"error 1 {"code":-32602,"message":"no"}"#);
     harness.expect_nothing_more();
     harness.expect_all_closed();
@@ -58,12 +58,12 @@ fn a_known_agent_gets_the_transport_that_works_with_it() {
 fn a_forced_transport_is_the_only_one_that_is_tried() {
     for (agent, transport) in [(STDIO, Transport::Http), (HTTP, Transport::Stdio)] {
         let mut harness = Harness::with_policy("agent", agent, BridgePolicy::Only(transport));
-        let (asked, transports) = begin(&mut harness, 1);
+        let (request, transports) = begin(&mut harness, 1);
         assert_eq!(transports, [transport]);
-        answer(&mut harness, &asked, r#"error ? {"code":-32602,"message":"no"}"#);
+        answer(&mut harness, &request, r#"error ? {"code":-32602,"message":"no"}"#);
         harness.expect("editor", r#"error 1 {"code":-32602,"message":"no"}"#);
-        let (asked, _) = begin(&mut harness, 2);
-        answer(&mut harness, &asked, r#"result ? {"sessionId":"S"}"#);
+        let (request, _) = begin(&mut harness, 2);
+        answer(&mut harness, &request, r#"result ? {"sessionId":"S"}"#);
         harness.expect("editor", "result 2 …");
         prompt(&mut harness, "S");
         assert!(harness.reports.is_empty());
@@ -86,11 +86,11 @@ fn prompt(harness: &mut Harness, session: &str) {
 fn a_refused_session_is_retried_with_the_other_transport() {
     for code in [-32602, -32603] {
         let mut harness = Harness::new("(p1:P4) agent", HTTP);
-        let (asked, transports) = begin(&mut harness, 1);
+        let (request, transports) = begin(&mut harness, 1);
         assert_eq!(transports, [Transport::Http]);
         answer(
             &mut harness,
-            &asked,
+            &request,
             &format!(r#"error ? {{"code":{code},"message":"no MCP server over http"}}"#),
         );
         // No other component sees the retry.
@@ -99,7 +99,7 @@ fn a_refused_session_is_retried_with_the_other_transport() {
         harness.expect_nothing_more();
         assert_eq!(
             (again.as_str(), harness.transports()),
-            (asked.as_str(), vec![Transport::Stdio])
+            (request.as_str(), vec![Transport::Stdio])
         );
         answer(&mut harness, &again, r#"result ? {"sessionId":"S"}"#);
         harness.expect("editor", r#"result 1 {"sessionId":"S"}"#);
@@ -112,8 +112,8 @@ fn a_refused_session_is_retried_with_the_other_transport() {
 #[test]
 fn if_both_transports_are_refused_the_editor_gets_the_first_error() {
     let mut harness = Harness::new("agent", HTTP);
-    let (asked, _) = begin(&mut harness, 1);
-    answer(&mut harness, &asked, r#"error ? {"code":-32602,"message":"first MCP"}"#);
+    let (request, _) = begin(&mut harness, 1);
+    answer(&mut harness, &request, r#"error ? {"code":-32602,"message":"first MCP"}"#);
     let again = harness.expect("agent", "session/new ? …");
     answer(&mut harness, &again, r#"error ? {"code":-32603,"message":"second MCP"}"#);
     harness.expect("editor", r#"error 1 {"code":-32602,"message":"first MCP"}"#);
@@ -129,8 +129,8 @@ fn if_both_transports_are_refused_the_editor_gets_the_first_error() {
 #[test]
 fn a_session_that_is_refused_for_another_reason_is_not_retried() {
     let mut harness = Harness::new("agent", HTTP);
-    let (asked, _) = begin(&mut harness, 1);
-    answer(&mut harness, &asked, r#"error ? {"code":-32000,"message":"log in"}"#);
+    let (request, _) = begin(&mut harness, 1);
+    answer(&mut harness, &request, r#"error ? {"code":-32000,"message":"log in"}"#);
     harness.expect("editor", r#"error 1 {"code":-32000,"message":"log in"}"#);
     harness.expect_nothing_more();
     harness.expect_all_closed();
@@ -141,16 +141,16 @@ fn a_session_that_is_refused_for_another_reason_is_not_retried() {
         r#"{"code":-32603,"message":"the model is overloaded (HTTP 529)"}"#,
         r#"{"code":-32603,"message":"no"}"#,
     ] {
-        let (asked, _) = begin(&mut harness, 3);
-        answer(&mut harness, &asked, &format!("error ? {error}"));
+        let (request, _) = begin(&mut harness, 3);
+        answer(&mut harness, &request, &format!("error ? {error}"));
         harness.expect("editor", &format!("error 3 {error}"));
         harness.expect_nothing_more();
         harness.expect_all_closed();
     }
     // Nor is a session without ACP servers.
     harness.send_line("editor", r#"session/new 2 {"mcpServers":[]}"#);
-    let asked = harness.expect("agent", "session/new ? …");
-    answer(&mut harness, &asked, r#"error ? {"code":-32602,"message":"no"}"#);
+    let request = harness.expect("agent", "session/new ? …");
+    answer(&mut harness, &request, r#"error ? {"code":-32602,"message":"no"}"#);
     harness.expect("editor", r#"error 2 {"code":-32602,"message":"no"}"#);
     harness.expect_nothing_more();
 }
@@ -160,9 +160,9 @@ fn a_session_that_is_refused_for_another_reason_is_not_retried() {
 fn in_acp_v2_only_declared_transports_are_tried() {
     let only = r#"{"protocolVersion":2,"info":{"name":"a","version":"1"},"capabilities":{"session":{"mcp":{"http":{}}}}}"#;
     let mut harness = Harness::new("agent", only);
-    let (asked, transports) = begin(&mut harness, 1);
+    let (request, transports) = begin(&mut harness, 1);
     assert_eq!(transports, [Transport::Http]);
-    answer(&mut harness, &asked, r#"error ? {"code":-32602,"message":"no mcp"}"#);
+    answer(&mut harness, &request, r#"error ? {"code":-32602,"message":"no mcp"}"#);
     harness.expect("editor", r#"error 1 {"code":-32602,"message":"no mcp"}"#);
     harness.expect_nothing_more();
 }
@@ -170,9 +170,9 @@ fn in_acp_v2_only_declared_transports_are_tried() {
 #[test]
 fn an_agent_that_does_not_connect_in_its_first_turn_gets_the_other_transport_in_the_next_session() {
     let mut harness = Harness::new("agent", HTTP);
-    let (asked, transports) = begin(&mut harness, 1);
+    let (request, transports) = begin(&mut harness, 1);
     assert_eq!(transports, [Transport::Http]);
-    answer(&mut harness, &asked, r#"result ? {"sessionId":"S"}"#);
+    answer(&mut harness, &request, r#"result ? {"sessionId":"S"}"#);
     harness.expect("editor", "result 1 …");
     prompt(&mut harness, "another");
     assert!(harness.reports.is_empty());
@@ -182,9 +182,9 @@ fn an_agent_that_does_not_connect_in_its_first_turn_gets_the_other_transport_in_
     assert!(report.contains("agent 'agent'") && report.contains("(N)"), "{report}");
     prompt(&mut harness, "S");
     assert_eq!(harness.reports.len(), 1, "said once");
-    let (asked, transports) = begin(&mut harness, 2);
+    let (request, transports) = begin(&mut harness, 2);
     assert_eq!(transports, [Transport::Http, Transport::Stdio]);
-    answer(&mut harness, &asked, r#"result ? {"sessionId":"T"}"#);
+    answer(&mut harness, &request, r#"result ? {"sessionId":"T"}"#);
     harness.expect("editor", "result 2 …");
     // Now the agent connects, so the transport stays.
     harness.connect_client(harness.tickets()[1]);
@@ -197,13 +197,13 @@ fn an_agent_that_does_not_connect_in_its_first_turn_gets_the_other_transport_in_
 #[test]
 fn a_transport_that_the_agent_does_not_declare_is_not_tried() {
     let mut harness = Harness::new("agent", STDIO);
-    let (asked, transports) = begin(&mut harness, 1);
+    let (request, transports) = begin(&mut harness, 1);
     assert_eq!(transports, [Transport::Stdio]);
     let error = r#"{"code":-32602,"message":"stdio MCP servers are not supported"}"#;
-    answer(&mut harness, &asked, &format!("error ? {error}"));
+    answer(&mut harness, &request, &format!("error ? {error}"));
     harness.expect("editor", &format!("error 1 {error}"));
-    let (asked, _) = begin(&mut harness, 2);
-    answer(&mut harness, &asked, r#"result ? {"sessionId":"S"}"#);
+    let (request, _) = begin(&mut harness, 2);
+    answer(&mut harness, &request, r#"result ? {"sessionId":"S"}"#);
     harness.expect("editor", "result 2 …");
     prompt(&mut harness, "S");
     assert!(harness.reports.is_empty(), "{:?}", harness.reports);
@@ -213,18 +213,18 @@ fn a_transport_that_the_agent_does_not_declare_is_not_tried() {
 #[test]
 fn an_agent_that_has_connected_keeps_its_transport() {
     let mut harness = Harness::new("agent", HTTP);
-    let (asked, _) = begin(&mut harness, 1);
-    answer(&mut harness, &asked, r#"result ? {"sessionId":"S"}"#);
+    let (request, _) = begin(&mut harness, 1);
+    answer(&mut harness, &request, r#"result ? {"sessionId":"S"}"#);
     harness.expect("editor", "result 1 …");
     let client = harness.connect_client(harness.tickets()[0]);
     harness.disconnect(client);
     prompt(&mut harness, "S");
     assert!(harness.reports.is_empty());
-    let (asked, transports) = begin(&mut harness, 2);
+    let (request, transports) = begin(&mut harness, 2);
     assert_eq!(transports, [Transport::Http, Transport::Http]);
     // The transport also stays if the agent does not connect in another session, or in one that it
     // resumes.
-    answer(&mut harness, &asked, r#"result ? {"sessionId":"T"}"#);
+    answer(&mut harness, &request, r#"result ? {"sessionId":"T"}"#);
     harness.expect("editor", "result 2 …");
     prompt(&mut harness, "T");
     assert!(harness.reports.is_empty());

@@ -57,15 +57,15 @@ fn many_unanswered_requests_of_many_clients_are_all_answered() {
 fn many_requests_can_be_answered_or_cancelled_one_by_one() {
     let (mut harness, clients) = clients(2);
     for round in 0..2 {
-        let mut asked = Vec::new();
+        let mut ids = Vec::new();
         for number in 0..MOST {
             for client in &clients {
                 harness.client_sends(*client, &format!("tools/list {} {{}}", 10_000 + number));
-                asked.push(harness.expect("p1", "~_mcp/message ? …"));
+                ids.push(harness.expect("p1", "~_mcp/message ? …"));
             }
         }
         if round == 0 {
-            for id in asked {
+            for id in ids {
                 harness.send_line("p1", &format!("result {id} {{}}"));
             }
             for client in &clients {

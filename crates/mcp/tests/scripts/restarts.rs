@@ -40,13 +40,13 @@ fn id_in(form: Form, id: &str) -> &str {
 fn next_from_consumer(
     scenario: &mut Scenario,
     consumer: Option<Form>,
-    who: &str,
+    participant: &str,
 ) -> ReceivedMessage {
     loop {
-        let received = scenario.next_received(who);
+        let received = scenario.next_received(participant);
         match (consumer, &received.id) {
             (Some(Form::M7), Some(_)) if received.call.is("initialize") => {
-                scenario.result(who, &received, "{}");
+                scenario.result(participant, &received, "{}");
             }
             (Some(Form::M7), None) if received.call.is("notifications/initialized") => {}
             _ => return received,
@@ -94,15 +94,15 @@ pub fn expect_handshake_replay(scenario: &mut Scenario, form: Form) {
 pub fn expect_call_works(
     scenario: &mut Scenario,
     connection: &ServerConnection,
-    who: &str,
+    participant: &str,
     id: &str,
 ) -> ReceivedMessage {
     let consumer = scenario.agent.form;
     let name = scenario.ask(connection, "tools/call", r#"{"name":"t"}"#);
-    let received = next_from_consumer(scenario, consumer, who);
+    let received = next_from_consumer(scenario, consumer, participant);
     assert!(received.call.is("tools/call"), "{received:?}");
-    assert_eq!(received.server, id_in(scenario.provider(who).form, id));
-    scenario.result(who, &received, r#"{"i":1}"#);
+    assert_eq!(received.server, id_in(scenario.provider(participant).form, id));
+    scenario.result(participant, &received, r#"{"i":1}"#);
     match scenario.agent.outcome(&name) {
         Some(Answer::FromServer(Outcome::Result(it))) => assert!(it.member("i").is_some()),
         other => scenario.harness.fail(&format!("{consumer:?} received the answer {other:?}")),
@@ -169,14 +169,14 @@ fn messages_of_a_restarted_server_arrive_on_the_old_connection() {
             expect_handshake_replay(&mut scenario, form);
             let received = expect_call_works(&mut scenario, &connection, "p1", "U-new");
             let harness = &mut scenario.harness;
-            let provider = scenario.providers.iter_mut().find(|it| it.who == "p1").unwrap();
+            let provider = scenario.providers.iter_mut().find(|it| it.name == "p1").unwrap();
             provider.note(harness, &received, &call("notifications/x", "{}"));
             let name = provider.ask(harness, &received, &call("roots/list", "{}"));
             scenario.settle();
-            let (note, asked) =
+            let (note, request) =
                 (scenario.agent.received.pop_front(), scenario.agent.received.pop_front());
-            let (note, asked) = (note.unwrap(), asked.unwrap());
-            assert!(note.call.is("notifications/x") && asked.call.is("roots/list"));
+            let (note, request) = (note.unwrap(), request.unwrap());
+            assert!(note.call.is("notifications/x") && request.call.is("roots/list"));
             let expected = match &connection {
                 ServerConnection::Native { server, connection_id } if connection_id.is_empty() => {
                     server.clone()
@@ -184,8 +184,8 @@ fn messages_of_a_restarted_server_arrive_on_the_old_connection() {
                 ServerConnection::Native { connection_id, .. } => connection_id.clone(),
                 ServerConnection::Client(client_id) => format!("client {}", client_id.0),
             };
-            assert_eq!([note.sender, asked.sender.clone()], [expected.clone(), expected]);
-            scenario.agent.answer(&mut scenario.harness, &asked, r#"{"roots":[]}"#);
+            assert_eq!([note.sender, request.sender.clone()], [expected.clone(), expected]);
+            scenario.agent.answer(&mut scenario.harness, &request, r#"{"roots":[]}"#);
             scenario.settle();
             let answer = scenario.provider("p1").answered(&name);
             assert_eq!(answer, Some(Answer::FromServer(Outcome::Result(json(r#"{"roots":[]}"#)))));
@@ -371,7 +371,7 @@ fn servers_of_several_sessions_are_matched_after_a_restart() {
                 let servers = named(ids).map(|(name, id)| (name.to_owned(), id.to_owned()));
                 scenario.provider("p1").servers = servers.to_vec();
                 // The provider receives a replayed session, passes it on, and answers.
-                let index = scenario.providers.iter().position(|it| it.who == "p1").unwrap();
+                let index = scenario.providers.iter().position(|it| it.name == "p1").unwrap();
                 for _ in 0..2 {
                     assert!(scenario.providers[index].step(&mut scenario.harness));
                 }
@@ -469,9 +469,9 @@ fn a_consumer_may_cancel_or_disconnect_while_its_provider_restarts() {
                     expect_handshake_replay(&mut scenario, form);
                 }
                 if !leaves || consumer.is_some_and(|it| !it.has_connections()) {
-                    let heard =
+                    let message =
                         scenario.provider("p1").received.iter().any(|it| it.call.is("tools/list"));
-                    assert!(!heard);
+                    assert!(!message);
                 }
                 scenario.close_session("S");
                 assert!(scenario.provider("p1").open.is_empty(), "{consumer:?} {form:?}");

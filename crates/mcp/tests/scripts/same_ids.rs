@@ -13,24 +13,29 @@ fn consumers() -> [Option<Form>; 6] {
 
 /// Expects that a connection leads to this server.
 #[track_caller]
-fn expect_server(scenario: &mut Scenario, connection: &ServerConnection, who: &str, server: &str) {
+fn expect_server(
+    scenario: &mut Scenario,
+    connection: &ServerConnection,
+    participant: &str,
+    server: &str,
+) {
     let name = scenario.ask(connection, "tools/call", r#"{"name":"who"}"#);
     let received = loop {
-        let received = scenario.next_received(who);
+        let received = scenario.next_received(participant);
         if received.call.is("tools/call") {
             break received;
         }
         if received.call.is("initialize") {
-            scenario.result(who, &received, "{}");
+            scenario.result(participant, &received, "{}");
         }
     };
-    assert_eq!(received.server, server, "as {who} calls it");
-    scenario.result(who, &received, &format!(r#"{{"i":"{who}"}}"#));
+    assert_eq!(received.server, server, "as {participant} calls it");
+    scenario.result(participant, &received, &format!(r#"{{"i":"{participant}"}}"#));
     match scenario.agent.outcome(&name) {
         Some(Answer::FromServer(Outcome::Result(it))) => {
-            assert_eq!(it.member("i").unwrap().text().unwrap(), who);
+            assert_eq!(it.member("i").unwrap().text().unwrap(), participant);
         }
-        other => scenario.harness.fail(&format!("no answer from {who}: {other:?}")),
+        other => scenario.harness.fail(&format!("no answer from {participant}: {other:?}")),
     }
 }
 
@@ -50,9 +55,9 @@ fn a_server_name_that_is_taken_gets_a_number() {
         let entries = scenario.session("S");
         let names: Vec<String> = entries.iter().map(name_of).collect();
         assert_eq!(names, ["tools", "tools-2", "tools-3"]);
-        for (entry, who, server) in [(0, "p1", "U1"), (1, "p1", "U2"), (2, "p2", "U3")] {
+        for (entry, participant, server) in [(0, "p1", "U1"), (1, "p1", "U2"), (2, "p2", "U3")] {
             let connection = scenario.connect(&entries[entry]);
-            expect_server(&mut scenario, &connection, who, server);
+            expect_server(&mut scenario, &connection, participant, server);
         }
     }
 }
@@ -85,9 +90,9 @@ fn two_providers_may_use_one_server_id() {
             for session in ["S", "T"] {
                 let entries = scenario.session(session);
                 assert_eq!(entries.iter().map(name_of).collect::<Vec<_>>(), ["one", "two"]);
-                for (entry, who) in [(0, "p1"), (1, "p2"), (0, "p1")] {
+                for (entry, participant) in [(0, "p1"), (1, "p2"), (0, "p1")] {
                     let connection = scenario.connect(&entries[entry]);
-                    expect_server(&mut scenario, &connection, who, "U");
+                    expect_server(&mut scenario, &connection, participant, "U");
                 }
             }
             scenario.close_session("S");
@@ -180,10 +185,10 @@ fn two_providers_may_use_one_connection_id() {
             let mut scenario = Scenario::new(&participants, consumer, providers);
             let entries = scenario.session("S");
             let connections = [scenario.connect(&entries[0]), scenario.connect(&entries[1])];
-            for (connection, who, server) in
+            for (connection, participant, server) in
                 [(0, "p1", "U1"), (1, "p2", "U2"), (0, "p1", "U1"), (1, "p2", "U2")]
             {
-                expect_server(&mut scenario, &connections[connection], who, server);
+                expect_server(&mut scenario, &connections[connection], participant, server);
             }
             assert_eq!(scenario.provider("p1").open.keys().collect::<Vec<_>>(), ["V1"]);
             assert_eq!(scenario.provider("p2").open.keys().collect::<Vec<_>>(), ["V1"]);

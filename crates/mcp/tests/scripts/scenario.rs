@@ -33,7 +33,7 @@ impl Scenario {
         providers: Vec<Provider>,
     ) -> Scenario {
         let mut providers = providers;
-        if !providers.iter().any(|it| it.who == "editor") {
+        if !providers.iter().any(|it| it.name == "editor") {
             providers.push(Provider::new("editor", Form::M7, &[]));
         }
         Scenario { harness, agent: Agent::new(consumer), providers, last: 0 }
@@ -54,8 +54,8 @@ impl Scenario {
         }
     }
 
-    pub fn provider(&mut self, who: &str) -> &mut Provider {
-        self.providers.iter_mut().find(|it| it.who == who).unwrap()
+    pub fn provider(&mut self, participant: &str) -> &mut Provider {
+        self.providers.iter_mut().find(|it| it.name == participant).unwrap()
     }
 
     pub fn editor(&mut self) -> &mut Provider {
@@ -102,46 +102,46 @@ impl Scenario {
     }
 
     /// A provider crashes and is restarted, with these servers.
-    pub fn restart(&mut self, who: &str, servers: &[(&str, &str)]) {
-        self.harness.crash(who);
-        self.finish_restart(who, servers);
+    pub fn restart(&mut self, participant: &str, servers: &[(&str, &str)]) {
+        self.harness.crash(participant);
+        self.finish_restart(participant, servers);
     }
 
     /// Finishes the restart of a crashed provider, with these servers.
-    pub fn finish_restart(&mut self, who: &str, servers: &[(&str, &str)]) {
-        self.provider(who).reset(servers);
-        self.replay_sessions(who);
-        self.harness.assert_restarted(who);
+    pub fn finish_restart(&mut self, participant: &str, servers: &[(&str, &str)]) {
+        self.provider(participant).reset(servers);
+        self.replay_sessions(participant);
+        self.harness.assert_restarted(participant);
         self.settle();
     }
 
     /// Runs the handshake and the session replay of a restarted component.
-    pub fn replay_sessions(&mut self, who: &str) {
-        self.harness.restart_handshake(who, STDIO);
-        if let Some(provider) = self.providers.iter_mut().find(|it| it.who == who) {
-            while self.harness.is_replaying(who) && provider.step(&mut self.harness) {}
+    pub fn replay_sessions(&mut self, participant: &str) {
+        self.harness.restart_handshake(participant, STDIO);
+        if let Some(provider) = self.providers.iter_mut().find(|it| it.name == participant) {
+            while self.harness.is_replaying(participant) && provider.step(&mut self.harness) {}
         }
     }
 
     /// The agent crashes and is restarted. Returns the servers that it receives, by session.
     pub fn restart_agent(&mut self) -> Vec<(String, Vec<Json>)> {
-        let who = self.harness.agent();
-        self.harness.crash(&who);
+        let participant = self.harness.agent();
+        self.harness.crash(&participant);
         self.finish_agent_restart()
     }
 
     pub fn finish_agent_restart(&mut self) -> Vec<(String, Vec<Json>)> {
-        let who = self.harness.agent();
+        let participant = self.harness.agent();
         self.agent.reset();
-        self.harness.restart_handshake(&who, Agent::initialize_result(self.agent.form));
+        self.harness.restart_handshake(&participant, Agent::initialize_result(self.agent.form));
         let mut given = Vec::new();
-        while self.harness.is_replaying(&who) {
+        while self.harness.is_replaying(&participant) {
             self.agent.pump(&mut self.harness);
             let (id, call) = self.agent.requests.pop_back().expect("a replayed session");
             let session = call.params.as_ref().and_then(|it| it.member("sessionId"));
             let session = session.and_then(|it| it.text().map(|it| it.into_owned()));
             given.push((session.expect("the id of a session"), servers(&call)));
-            self.harness.send_line(&who, &format!("result {id} {{}}"));
+            self.harness.send_line(&participant, &format!("result {id} {{}}"));
         }
         self.settle();
         given
@@ -172,12 +172,12 @@ impl Scenario {
 
     /// The next message for the servers of a provider. `server/discover` is answered on the way.
     #[track_caller]
-    pub fn next_received(&mut self, who: &str) -> ReceivedMessage {
+    pub fn next_received(&mut self, participant: &str) -> ReceivedMessage {
         self.discover();
-        let index = self.providers.iter().position(|it| it.who == who).unwrap();
+        let index = self.providers.iter().position(|it| it.name == participant).unwrap();
         match self.providers[index].received.pop_front() {
             Some(received) => received,
-            None => self.harness.fail(&format!("the servers of {who} received nothing")),
+            None => self.harness.fail(&format!("the servers of {participant} received nothing")),
         }
     }
 
@@ -197,12 +197,12 @@ impl Scenario {
     }
 
     /// A server answers with this result.
-    pub fn result(&mut self, who: &str, received: &ReceivedMessage, result: &str) {
-        self.answer(who, received, Outcome::Result(json(result)));
+    pub fn result(&mut self, participant: &str, received: &ReceivedMessage, result: &str) {
+        self.answer(participant, received, Outcome::Result(json(result)));
     }
 
-    pub fn answer(&mut self, who: &str, received: &ReceivedMessage, outcome: Outcome) {
-        let index = self.providers.iter().position(|it| it.who == who).unwrap();
+    pub fn answer(&mut self, participant: &str, received: &ReceivedMessage, outcome: Outcome) {
+        let index = self.providers.iter().position(|it| it.name == participant).unwrap();
         self.providers[index].answer(&mut self.harness, received, outcome);
         self.settle();
     }

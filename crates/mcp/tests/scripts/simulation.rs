@@ -88,10 +88,10 @@ struct Simulation {
     connecting: Vec<(ServerConnection, String)>,
     connections: Vec<ServerConnection>,
     /// The requests of the agent, and their connections.
-    asked: Vec<(String, ServerConnection)>,
+    agent_requests: Vec<(String, ServerConnection)>,
     /// Requests that MCP clients have cancelled.
     abandoned: Vec<String>,
-    editor_asked: Vec<String>,
+    editor_request_names: Vec<String>,
     last: u64,
     /// Components may crash.
     may_crash: bool,
@@ -138,15 +138,15 @@ impl Simulation {
         let names = ["tools", "tools", "more"];
         for number in 1..=1 + random.below(3) {
             let form = FORMS[random.below(FORMS.len())];
-            let who = format!("p{number}");
+            let participant = format!("p{number}");
             let ids: [String; 2] = std::array::from_fn(|n| match random.one_in(4) {
                 true => format!("U{n}"),
-                false => format!("U{n}-{who}"),
+                false => format!("U{n}-{participant}"),
             });
             let servers: Vec<(&str, &str)> = (0..1 + random.below(2))
                 .map(|n| (names[random.below(3 - n) + n], ids[n].as_str()))
                 .collect();
-            let mut provider = Provider::new(&who, form, &servers);
+            let mut provider = Provider::new(&participant, form, &servers);
             if form == Form::M0 {
                 provider.servers.truncate(1);
             }
@@ -154,8 +154,8 @@ impl Simulation {
             providers.push(provider);
             // Some providers are bypassed at their second crash.
             let survival = if random.one_in(4) { "once" } else { "restart" };
-            once.extend((survival == "once").then(|| who.clone()));
-            participants.push(format!("{who}:{}+{survival}", dialect_of(form)));
+            once.extend((survival == "once").then(|| participant.clone()));
+            participants.push(format!("{participant}:{}+{survival}", dialect_of(form)));
             if random.one_in(3) {
                 pass_through.push(format!("x{number}"));
                 participants.push(format!("(x{number}:{})", ["P3", "P4", "P5"][random.below(3)]));
@@ -182,9 +182,9 @@ impl Simulation {
             sessions: BTreeMap::new(),
             connecting: Vec::new(),
             connections: Vec::new(),
-            asked: Vec::new(),
+            agent_requests: Vec::new(),
             abandoned: Vec::new(),
-            editor_asked: Vec::new(),
+            editor_request_names: Vec::new(),
             last: 0,
             may_crash: seed % 2 == 1,
             down: Vec::new(),
@@ -227,11 +227,11 @@ impl Simulation {
 
     /// A slow shell may answer requests in any order.
     fn answer_endpoint(&mut self) {
-        let asked = self.scenario.harness.requested_endpoints().len();
-        if asked > 0 && self.random.one_in(3) {
+        let count = self.scenario.harness.requested_endpoints().len();
+        if count > 0 && self.random.one_in(3) {
             let full = self.random.one_in(6).then(|| "no port is free".to_owned());
             self.scenario.harness.endpoints.failure = full;
-            self.scenario.harness.answer_endpoint(self.random.below(asked));
+            self.scenario.harness.answer_endpoint(self.random.below(count));
             self.scenario.harness.endpoints.failure = None;
         }
     }
@@ -308,7 +308,7 @@ impl Simulation {
 
     /// Whether a request has retries. (The broker does not know servers that are in no session.)
     fn may_be_lost(&self, index: usize, received: &ReceivedMessage) -> bool {
-        let provider = &self.scenario.providers[index].who;
+        let provider = &self.scenario.providers[index].name;
         received.id.as_ref().is_some_and(|it| self.scenario.harness.is_retried(provider, it))
     }
 
@@ -316,7 +316,7 @@ impl Simulation {
         self.last += 1;
         let name = format!("editor-{}", self.last);
         self.scenario.harness.send_line("editor", &format!("{method} {name} {params}"));
-        self.editor_asked.push(name.clone());
+        self.editor_request_names.push(name.clone());
         name
     }
 
@@ -353,13 +353,13 @@ impl Simulation {
     fn close_session(&mut self) {
         // The editor can close only sessions that it knows.
         let answers = &self.scenario.editor().answers;
-        let told = answers.values().filter_map(|it| match it {
+        let known_sessions = answers.values().filter_map(|it| match it {
             Outcome::Result(result) => result.member("sessionId")?.text().map(|it| it.into_owned()),
             Outcome::Error(_) => None,
         });
-        let told: Vec<String> = told.collect();
+        let known_sessions: Vec<String> = known_sessions.collect();
         let known: Vec<String> =
-            self.sessions.keys().filter(|it| told.contains(it)).cloned().collect();
+            self.sessions.keys().filter(|it| known_sessions.contains(it)).cloned().collect();
         if let Some(session) = self.random.pick(&known) {
             self.sessions.remove(session);
             let method = ["session/close", "session/delete"][self.random.below(2)];
@@ -389,9 +389,9 @@ impl Simulation {
     /// components behind it know the session.
     fn is_unaffected_by_crashes(&self, origin: &str) -> bool {
         let mut providers = self.scenario.providers.iter();
-        let editor = providers.find(|it| it.who == "editor");
-        let told = editor.and_then(|it| it.answers.get(origin));
-        matches!(told, Some(Outcome::Result(_))) || self.crashes_before[origin] == self.crashes
+        let editor = providers.find(|it| it.name == "editor");
+        let answer = editor.and_then(|it| it.answers.get(origin));
+        matches!(answer, Some(Outcome::Result(_))) || self.crashes_before[origin] == self.crashes
     }
 
     fn ask(&mut self) {
@@ -413,11 +413,13 @@ impl Simulation {
             _ => call("tools/call", r#"{"name":"x","_meta":{"progressToken":1}}"#),
         };
         let name = self.scenario.agent.ask(&mut self.scenario.harness, &connection, &received);
-        self.asked.push((name, connection));
+        self.agent_requests.push((name, connection));
     }
 
     fn cancel(&mut self) {
-        let Some((name, connection)) = self.random.pick(&self.asked).cloned() else { return };
+        let Some((name, connection)) = self.random.pick(&self.agent_requests).cloned() else {
+            return;
+        };
         self.scenario.agent.cancel(&mut self.scenario.harness, &connection, &name);
         self.abandoned.push(name);
     }
@@ -429,7 +431,7 @@ impl Simulation {
         let index = self.random.below(self.connections.len());
         let connection = self.connections.swap_remove(index);
         let disconnect_id = self.scenario.agent.disconnect(&mut self.scenario.harness, &connection);
-        self.asked.extend(disconnect_id.map(|name| (name, connection)));
+        self.agent_requests.extend(disconnect_id.map(|name| (name, connection)));
     }
 
     fn provider_answers(&mut self) {
@@ -453,7 +455,7 @@ impl Simulation {
         let provider = &mut self.scenario.providers[index];
         let outcome = match self.random.below(6) {
             0 | 1 if self.servers_obey => Outcome::Result(json(r#"{"content":[]}"#)),
-            0 => Outcome::error(-32000, "the tool says no"),
+            0 => Outcome::error(-32000, "the tool failed"),
             1 if provider.form == Form::M7 => Outcome::Result(json(
                 r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#,
             )),
@@ -467,9 +469,9 @@ impl Simulation {
     /// A server sends a notification or a request.
     fn provider_sends(&mut self) {
         let index = self.random.below(self.scenario.providers.len());
-        let heard = self.apply_cancellations(index);
+        let message = self.apply_cancellations(index);
         let provider = &mut self.scenario.providers[index];
-        let Some(received) = self.random.pick(&heard).cloned() else { return };
+        let Some(received) = self.random.pick(&message).cloned() else { return };
         let alive = received.connection_id.is_empty()
             || provider.open.contains_key(&received.connection_id);
         let harness = &mut self.scenario.harness;
@@ -481,8 +483,8 @@ impl Simulation {
                 if self.random.one_in(3) {
                     let cancel = format!(r#"~$/cancel_request {{"requestId":"{name}"}}"#);
                     let cancel =
-                        cancel.trim_start_matches(if provider.who == "editor" { "~" } else { "" });
-                    harness.send_line(&provider.who, cancel);
+                        cancel.trim_start_matches(if provider.name == "editor" { "~" } else { "" });
+                    harness.send_line(&provider.name, cancel);
                 }
             }
             _ if alive && provider.owed.contains_key(received.id.as_deref().unwrap_or("")) => {
@@ -493,8 +495,9 @@ impl Simulation {
     }
 
     fn agent_answers(&mut self) {
-        if let Some(heard) = self.scenario.agent.received.pop_front().filter(|it| it.id.is_some()) {
-            self.scenario.agent.answer(&mut self.scenario.harness, &heard, r#"{"roots":[]}"#);
+        if let Some(message) = self.scenario.agent.received.pop_front().filter(|it| it.id.is_some())
+        {
+            self.scenario.agent.answer(&mut self.scenario.harness, &message, r#"{"roots":[]}"#);
         }
     }
 
@@ -514,7 +517,7 @@ impl Simulation {
         for connection in std::mem::take(&mut self.connections) {
             let disconnect_id =
                 self.scenario.agent.disconnect(&mut self.scenario.harness, &connection);
-            self.asked.extend(disconnect_id.map(|name| (name, connection)));
+            self.agent_requests.extend(disconnect_id.map(|name| (name, connection)));
         }
         self.drain();
         self.check();
@@ -553,7 +556,7 @@ impl Simulation {
     /// `notifications/cancelled`. Returns the other messages.
     fn apply_cancellations(&mut self, index: usize) -> Vec<ReceivedMessage> {
         let provider = &mut self.scenario.providers[index];
-        let (back, heard): (Vec<ReceivedMessage>, Vec<ReceivedMessage>) = provider
+        let (back, message): (Vec<ReceivedMessage>, Vec<ReceivedMessage>) = provider
             .received
             .drain(..)
             .partition(|received| received.call.is("notifications/cancelled"));
@@ -565,7 +568,7 @@ impl Simulation {
             };
             provider.owed.retain(|name, received| *name != id && !inner(received));
         }
-        heard
+        message
     }
 }
 

@@ -85,15 +85,15 @@ impl Agent {
     /// Handles all messages for the agent and its clients. Returns whether there were any.
     pub fn pump(&mut self, harness: &mut Harness) -> bool {
         let mut busy = false;
-        let who = harness.agent();
-        while let Some((_, message)) = harness.next(&who) {
+        let participant = harness.agent();
+        while let Some((_, message)) = harness.next(&participant) {
             busy = true;
             self.take(message);
         }
         for client_id in harness.client_ids() {
             while let Some(message) = harness.next_client_message(client_id) {
                 busy = true;
-                self.take_told(client_id, message);
+                self.take_client_message(client_id, message);
             }
         }
         busy
@@ -108,14 +108,14 @@ impl Agent {
         match (form::decode(&call), id) {
             (Some((form, frame)), id) => {
                 // M2 and M3 have the same disconnect.
-                let alike = |mine: Form| mine.encode_disconnect("").0.method == call.method;
-                let mine = self.form.is_some_and(|mine| match &frame {
-                    Frame::Disconnect { .. } => mine.has_connections() && alike(mine),
-                    _ => mine.shares_messages_with(form),
+                let same_method = |own: Form| own.encode_disconnect("").0.method == call.method;
+                let is_own_form = self.form.is_some_and(|own| match &frame {
+                    Frame::Disconnect { .. } => own.has_connections() && same_method(own),
+                    _ => own.shares_messages_with(form),
                 });
-                assert!(mine, "an agent of form {:?} received {call:?}", self.form);
+                assert!(is_own_form, "an agent of form {:?} received {call:?}", self.form);
                 let (sender, call, inner) = match frame {
-                    Frame::Mcp { target, call, id } => (said_of(target), call, id),
+                    Frame::Mcp { target, call, id } => (target_id(target), call, id),
                     Frame::Disconnect { connection_id } if id.is_none() => {
                         return self.closed_by_provider.push(connection_id);
                     }
@@ -128,7 +128,7 @@ impl Agent {
         }
     }
 
-    fn take_told(&mut self, client_id: ClientId, message: Message) {
+    fn take_client_message(&mut self, client_id: ClientId, message: Message) {
         match message {
             Message::Response { id, outcome, .. } => self.note_outcome(token(&id), outcome),
             Message::Request { id, call } => {
@@ -202,9 +202,9 @@ impl Agent {
         else {
             return Err(outcome);
         };
-        let told = form::connection_id_of(result);
+        let returned_id = form::connection_id_of(result);
         let connection_id =
-            if connection_id.is_empty() { told.unwrap() } else { connection_id.clone() };
+            if connection_id.is_empty() { returned_id.unwrap() } else { connection_id.clone() };
         Ok(ServerConnection::Native { server: server.clone(), connection_id })
     }
 
@@ -223,7 +223,7 @@ impl Agent {
                 harness.client_sends_raw(*client_id, &message.to_line());
             }
             ServerConnection::Native { .. } => {
-                let call = self.spell(connection, Some(&name), call);
+                let call = self.encode(connection, Some(&name), call);
                 harness.send(&harness.agent(), Side::Editor, Message::Request { id, call });
             }
         }
@@ -237,13 +237,13 @@ impl Agent {
                     .client_sends_raw(*client_id, &Message::Notification(call.clone()).to_line());
             }
             ServerConnection::Native { .. } => {
-                let call = self.spell(connection, None, call);
+                let call = self.encode(connection, None, call);
                 harness.send(&harness.agent(), Side::Editor, Message::Notification(call));
             }
         }
     }
 
-    fn spell(&self, connection: &ServerConnection, name: Option<&str>, call: &Call) -> Call {
+    fn encode(&self, connection: &ServerConnection, name: Option<&str>, call: &Call) -> Call {
         let ServerConnection::Native { server, connection_id } = connection else {
             panic!("not a native connection")
         };
@@ -274,19 +274,20 @@ impl Agent {
     }
 
     /// Answers a request of a server.
-    pub fn answer(&mut self, harness: &mut Harness, heard: &ServerMessage, result: &str) {
-        let id = crate::harness::id(heard.id.as_ref().unwrap());
+    pub fn answer(&mut self, harness: &mut Harness, message: &ServerMessage, result: &str) {
+        let id = crate::harness::id(message.id.as_ref().unwrap());
         let received = Outcome::Result(json(result));
-        match (self.form, heard.sender.strip_prefix("client ")) {
+        match (self.form, message.sender.strip_prefix("client ")) {
             (_, Some(client_id)) => {
                 let client_id = ClientId(client_id.parse().unwrap());
                 harness.client_sends_raw(client_id, &Message::response(id, received).to_line());
             }
             (form, None) => {
-                let address = Address { server: &heard.sender, connection_id: "", request_id: "" };
+                let address =
+                    Address { server: &message.sender, connection_id: "", request_id: "" };
                 let outcome = form.unwrap().encode_answer(
                     address,
-                    heard.inner.as_ref(),
+                    message.inner.as_ref(),
                     Answer::FromServer(received),
                 );
                 harness.send(&harness.agent(), Side::Editor, Message::response(id, outcome));

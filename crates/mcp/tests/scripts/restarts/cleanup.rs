@@ -174,13 +174,13 @@ fn the_input_requests_of_a_crashed_server_are_dropped() {
         let asks =
             r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#;
         scenario.result("p1", &received, asks);
-        let asked = scenario.agent.received.pop_front().unwrap();
-        assert!(asked.call.is("roots/list"));
+        let request = scenario.agent.received.pop_front().unwrap();
+        assert!(request.call.is("roots/list"));
         scenario.harness.crash("p1");
         scenario.settle();
         assert!(matches!(scenario.agent.outcomes.remove(&lost), Some(Outcome::Error(_))));
         assert_eq!(scenario.harness.broker().sizes(), before, "{consumer:?}");
-        scenario.agent.answer(&mut scenario.harness, &asked, r#"{"roots":[]}"#);
+        scenario.agent.answer(&mut scenario.harness, &request, r#"{"roots":[]}"#);
         scenario.agent.received.clear();
         scenario.finish_restart("p1", &[("N", "U-new")]);
         scenario.discover();
@@ -194,8 +194,8 @@ fn the_input_requests_of_a_crashed_server_are_dropped() {
         let name = scenario.ask(&connection, "tools/call", r#"{"name":"t"}"#);
         let received = scenario.next_received("p1");
         scenario.result("p1", &received, asks);
-        let asked = scenario.agent.received.pop_front().unwrap();
-        scenario.agent.answer(&mut scenario.harness, &asked, r#"{"roots":[]}"#);
+        let request = scenario.agent.received.pop_front().unwrap();
+        scenario.agent.answer(&mut scenario.harness, &request, r#"{"roots":[]}"#);
         let received = scenario.next_received("p1");
         scenario.result("p1", &received, "{}");
         assert!(matches!(scenario.agent.outcomes.remove(&name), Some(Outcome::Result(_))));

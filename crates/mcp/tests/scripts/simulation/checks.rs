@@ -13,7 +13,7 @@ impl Simulation {
             self.connections.iter().any(on_line)
                 && !self.scenario.harness.disconnected.contains(&client_id)
         };
-        for (name, connection) in &self.asked {
+        for (name, connection) in &self.agent_requests {
             let waits = matches!(connection, ServerConnection::Client(it) if here(*it));
             let answered = self.scenario.agent.outcomes.contains_key(name);
             if waits && !answered && !self.abandoned.contains(name) {
@@ -24,7 +24,7 @@ impl Simulation {
 
     pub(super) fn check(&mut self) {
         let scenario = &mut self.scenario;
-        for (name, connection) in &self.asked {
+        for (name, connection) in &self.agent_requests {
             let answered = scenario.agent.outcomes.contains_key(name);
             if !answered && matches!(connection, ServerConnection::Native { .. }) {
                 scenario.harness.fail(&format!("{name} was never answered"));
@@ -32,20 +32,20 @@ impl Simulation {
         }
         assert!(self.connecting.is_empty(), "{:?}", self.connecting);
         for provider in &scenario.providers {
-            for (name, answer) in &provider.asked {
+            for (name, answer) in &provider.client_requests {
                 if answer.is_none() {
-                    scenario.harness.fail(&format!("{} has no answer to {name}", provider.who));
+                    scenario.harness.fail(&format!("{} has no answer to {name}", provider.name));
                 }
             }
             if !provider.open.is_empty() {
                 scenario.harness.fail(&format!(
                     "{} still has open connections: {:?}",
-                    provider.who, provider.open
+                    provider.name, provider.open
                 ));
             }
             assert!(provider.owed.is_empty());
         }
-        for name in &self.editor_asked {
+        for name in &self.editor_request_names {
             assert!(
                 scenario.editor().answers.contains_key(name),
                 "the editor has no answer to {name}"

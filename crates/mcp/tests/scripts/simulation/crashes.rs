@@ -10,7 +10,7 @@ use crate::participants::*;
 /// The server that a connection leads to.
 #[derive(Debug)]
 struct Found {
-    who: String,
+    name: String,
     /// The index of the server at its provider.
     place: usize,
     /// The server has accepted an `initialize` of the current agent process.
@@ -20,7 +20,7 @@ struct Found {
 impl Simulation {
     /// The live components that may crash: all except the editor.
     fn crashable(&self) -> Vec<String> {
-        let providers = self.scenario.providers.iter().map(|it| &it.who);
+        let providers = self.scenario.providers.iter().map(|it| &it.name);
         let proxies = providers.filter(|it| *it != "editor").chain(&self.pass_through);
         let here = proxies.filter(|it| !self.down.contains(it) && !self.bypassed.contains(it));
         let mut here: Vec<String> = here.cloned().collect();
@@ -34,38 +34,40 @@ impl Simulation {
 
     pub(super) fn crash_someone(&mut self) {
         let crashable = self.crashable();
-        let Some(who) = self.random.pick(&crashable).cloned() else { return };
+        let Some(participant) = self.random.pick(&crashable).cloned() else { return };
         self.crashes += 1;
-        self.scenario.harness.crash(&who);
-        if who == "agent" {
+        self.scenario.harness.crash(&participant);
+        if participant == "agent" {
             self.scenario.agent.reset();
             self.pending.clear();
             self.connecting.clear();
             self.connections.clear();
-            self.asked.clear();
+            self.agent_requests.clear();
         } else {
-            self.restart_provider(&who, false);
+            self.restart_provider(&participant, false);
         }
-        self.note_down(who);
+        self.note_down(participant);
     }
 
     /// Records whether a crashed component is down or bypassed.
-    fn note_down(&mut self, who: String) {
-        if !self.scenario.harness.is_bypassed(&who) {
-            return self.down.push(who);
+    fn note_down(&mut self, participant: String) {
+        if !self.scenario.harness.is_bypassed(&participant) {
+            return self.down.push(participant);
         }
-        if let Some(provider) = self.scenario.providers.iter_mut().find(|it| it.who == who) {
+        if let Some(provider) = self.scenario.providers.iter_mut().find(|it| it.name == participant)
+        {
             provider.reset(&[]);
         }
-        self.bypassed.push(who);
+        self.bypassed.push(participant);
     }
 
     /// Changes a restarted provider: its servers have other ids, and some may be missing. Sometimes
     /// it uses another form.
-    fn restart_provider(&mut self, who: &str, faithful: bool) {
+    fn restart_provider(&mut self, participant: &str, faithful: bool) {
         self.last += 1;
         let life = self.last;
-        let Some(index) = self.scenario.providers.iter().position(|it| it.who == who) else {
+        let Some(index) = self.scenario.providers.iter().position(|it| it.name == participant)
+        else {
             return;
         };
         let provider = &self.scenario.providers[index];
@@ -97,47 +99,47 @@ impl Simulation {
             return;
         }
         let index = self.random.below(self.down.len());
-        let who = self.down.remove(index);
+        let participant = self.down.remove(index);
         match self.random.one_in(5) {
             // The component may be bypassed by now, because its handshake has timed out.
-            _ if self.scenario.harness.is_bypassed(&who) => self.note_down(who),
-            true => self.crashes_again(who),
-            false => self.restart_component(&who),
+            _ if self.scenario.harness.is_bypassed(&participant) => self.note_down(participant),
+            true => self.crashes_again(participant),
+            false => self.restart_component(&participant),
         }
     }
 
-    fn crashes_again(&mut self, who: String) {
-        match (who.as_str(), self.random.below(2)) {
+    fn crashes_again(&mut self, participant: String) {
+        match (participant.as_str(), self.random.below(2)) {
             ("agent", _) => self
                 .scenario
                 .harness
                 .restart_handshake("agent", Agent::initialize_result(self.scenario.agent.form)),
-            (_, 0) => self.scenario.harness.restart_handshake(&who, STDIO),
-            _ => self.scenario.replay_sessions(&who),
+            (_, 0) => self.scenario.harness.restart_handshake(&participant, STDIO),
+            _ => self.scenario.replay_sessions(&participant),
         }
-        self.scenario.harness.crash(&who);
-        self.restart_provider(&who, true);
-        self.note_down(who);
+        self.scenario.harness.crash(&participant);
+        self.restart_provider(&participant, true);
+        self.note_down(participant);
     }
 
-    fn restart_component(&mut self, who: &str) {
-        if who == "agent" {
+    fn restart_component(&mut self, participant: &str) {
+        if participant == "agent" {
             self.scenario.harness.delay_shell(false);
             for (session, entries) in self.scenario.finish_agent_restart() {
                 self.sessions.insert(session, entries);
             }
             self.scenario.harness.delay_shell(self.slow);
         } else {
-            self.scenario.replay_sessions(who);
-            self.scenario.harness.assert_restarted(who);
+            self.scenario.replay_sessions(participant);
+            self.scenario.harness.assert_restarted(participant);
         }
     }
 
     pub(super) fn restart_all(&mut self) {
-        for who in std::mem::take(&mut self.down) {
-            match self.scenario.harness.is_bypassed(&who) {
-                true => self.note_down(who),
-                false => self.restart_component(&who),
+        for participant in std::mem::take(&mut self.down) {
+            match self.scenario.harness.is_bypassed(&participant) {
+                true => self.note_down(participant),
+                false => self.restart_component(&participant),
             }
         }
     }
@@ -162,7 +164,7 @@ impl Simulation {
         self.drain();
         let mut here = self.crashable();
         here.retain(|it| it != "agent" && !self.once.contains(it));
-        let Some(who) = self.random.pick(&here).cloned() else { return };
+        let Some(participant) = self.random.pick(&here).cloned() else { return };
         let mut good = Vec::new();
         let connections: Vec<ServerConnection> =
             self.connections.iter().filter(|it| self.is_of_a_session(it)).cloned().collect();
@@ -170,13 +172,13 @@ impl Simulation {
             good.extend(self.probe(&connection).map(|found| (connection, found)));
         }
         self.crashes += 1;
-        self.scenario.harness.crash(&who);
-        self.restart_provider(&who, true);
-        self.restart_component(&who);
+        self.scenario.harness.crash(&participant);
+        self.restart_provider(&participant, true);
+        self.restart_component(&participant);
         self.drain();
         for (connection, before) in good {
             let after = self.probe(&connection);
-            let form = self.scenario.provider(&before.who).form;
+            let form = self.scenario.provider(&before.name).form;
             // Without connections, the server may have been initialized through another connection
             // that is closed since.
             let on_another = !form.has_connections()
@@ -184,7 +186,7 @@ impl Simulation {
             let abandoned =
                 form == Form::M7 || on_another || !before.initialized || self.lost_initialize;
             let same = |after: &Found| {
-                (&after.who, after.place) == (&before.who, before.place)
+                (&after.name, after.place) == (&before.name, before.place)
                     && (after.initialized || abandoned)
             };
             if !after.as_ref().is_some_and(same) {
@@ -222,7 +224,7 @@ impl Simulation {
             connection,
             &call("tools/call", &mark),
         );
-        self.asked.push((name.clone(), connection.clone()));
+        self.agent_requests.push((name.clone(), connection.clone()));
         let mark = mark.trim_matches(['{', '}']);
         let mut found = None;
         let mut busy = true;
@@ -237,8 +239,8 @@ impl Simulation {
                     if params.is_some_and(|it| it.as_str().contains(mark)) {
                         let provider = &self.scenario.providers[index];
                         let initialized = provider.is_initialized(&received, &self.scenario.agent);
-                        found = provider.place_of(&received).map(|(who, place)| Found {
-                            who,
+                        found = provider.find_server(&received).map(|(participant, place)| Found {
+                            name: participant,
                             place,
                             initialized,
                         });
