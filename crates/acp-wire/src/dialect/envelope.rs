@@ -12,7 +12,9 @@ use crate::sink::{LONG, Sink};
 /// The content of an envelope.
 #[derive(Debug)]
 pub(crate) struct OpenedEnvelope {
+    /// The generation of the envelope.
     pub generation: Generation,
+    /// The id, if the envelope is a request.
     pub id: Option<Id>,
     pub call: Call,
 }

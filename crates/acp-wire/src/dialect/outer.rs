@@ -25,10 +25,12 @@ pub struct Outer {
 /// The state under an SCP editor, which sends the list of successors after it has initialized this chain.
 #[derive(Debug)]
 struct Scp {
+    /// The editor's `initialize`, for the successors.
     initialize: Call,
     state: ScpState,
 }
 
+/// How far the set-up under an SCP editor has come.
 #[derive(Debug)]
 enum ScpState {
     /// Initialized. Only `_scp/proxy` is accepted.
@@ -67,10 +69,12 @@ impl Outer {
         self.generation
     }
 
+    /// The generation of the envelopes for the outer conductor.
     fn generation_to_send(&self) -> Generation {
         self.generation.unwrap_or(Generation::P5)
     }
 
+    /// Handles a plain request or notification. A greeting becomes `initialize`.
     fn on_call(
         &mut self,
         id: Option<Id>,
@@ -137,6 +141,7 @@ impl Outer {
         Ok(None)
     }
 
+    /// Handles a request or notification of an SCP editor after its `initialize`.
     fn on_scp_call(
         &mut self,
         id: Option<Id>,

@@ -84,6 +84,7 @@ enum ScpSuccessor {
     Sent,
 }
 
+/// Whether the generation of the component is known.
 #[derive(Debug)]
 enum GenerationState {
     /// No greeting was sent, or it is not known whether the component understands it.
@@ -231,6 +232,7 @@ impl Proxy {
         }
     }
 
+    /// Handles an envelope: a forwarded greeting or `_scp/proxy`, or a message for the successor.
     fn on_envelope(
         &mut self,
         opened: OpenedEnvelope,
@@ -317,6 +319,7 @@ impl Proxy {
         Err(rejection)
     }
 
+    /// Handles an answer. An answer to a greeting may continue the probe.
     fn on_answer(
         &mut self,
         id: Id,

@@ -57,12 +57,12 @@ impl MessageParts {
                 return Err(Malformed::NotAMessage { id: Id::NULL, why });
             }
         }
-        let (mut is_repeated, mut id_twice) = (false, false);
+        let (mut has_repeated_member, mut id_is_repeated) = (false, false);
         let walked = walker.object(|key, walker| {
             let key_start = walker.key_start();
             let slot = match key {
                 b"params" if walker.peek() == Some(b'{') => {
-                    is_repeated |= parts.params.is_some();
+                    has_repeated_member |= parts.params.is_some();
                     parts.inner = InnerParts::default();
                     let inner = &mut parts.inner;
                     parts.params = Some(walker.object(|key, walker| {
@@ -95,16 +95,16 @@ impl MessageParts {
                 }
             };
             let again = slot.replace(walker.value()?).is_some();
-            is_repeated |= again;
-            id_twice |= again && key == b"id";
+            has_repeated_member |= again;
+            id_is_repeated |= again && key == b"id";
             Ok(())
         });
         walked.and_then(|_| walker.end()).map_err(Malformed::NotJson)?;
-        if is_repeated {
+        if has_repeated_member {
             // Receivers may disagree on which of the two counts, and then an answer could go to the wrong
             // request.
             let why = "a member of the message occurs twice";
-            let id = if id_twice { None } else { parts.id(line)? };
+            let id = if id_is_repeated { None } else { parts.id(line)? };
             return Err(Malformed::NotAMessage { id: id.unwrap_or(Id::NULL), why });
         }
         Ok(())

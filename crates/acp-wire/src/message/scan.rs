@@ -38,7 +38,8 @@ pub struct PartialMessage {
 }
 
 impl PartialMessage {
-    fn note(&mut self, key: &str) {
+    /// Records that the message has this member.
+    fn record_key(&mut self, key: &str) {
         self.call |= matches!(key, "method" | "params");
         self.answer |= matches!(key, "result" | "error");
         self.jsonrpc |= key == "jsonrpc";
@@ -56,7 +57,8 @@ impl PartialMessage {
         kinds || (beginning.jsonrpc && self.jsonrpc)
     }
 
-    fn note_id(&mut self, text: &[u8]) {
+    /// Records an id, if it is a valid one.
+    fn record_id(&mut self, text: &[u8]) {
         let json = Json::parse(text.to_vec()).ok();
         if let Some(id) = json.and_then(Id::new)
             && !self.ids.contains(&id)
@@ -85,6 +87,7 @@ pub struct Findings {
 pub struct Scan {
     /// The line is an array: its messages are one level deeper.
     batch: bool,
+    /// A byte that is not white space was read.
     started: bool,
     start: LineStart,
     /// How many bytes the earlier pieces had.
@@ -100,8 +103,10 @@ pub struct Scan {
     escaped: bool,
     /// At the level of a message: a key comes next.
     at_key: bool,
+    /// The last key of the current message, in quotes.
     key: Vec<u8>,
     capture: Capture,
+    /// The text captured so far.
     captured: Vec<u8>,
     /// The current message, and the messages before it.
     current: Option<PartialMessage>,
@@ -110,12 +115,14 @@ pub struct Scan {
     more_answers: usize,
     /// The line has text after its end.
     has_trailing_text: bool,
+    /// The last bytes of the line.
     tail: Vec<u8>,
 }
 
 /// What the start of the line looks like.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum LineStart {
+    /// Only white space so far.
     #[default]
     Blank,
     /// `[` so far.
@@ -166,9 +173,9 @@ impl Scan {
             && self.start != LineStart::Text
         {
             if self.in_string {
-                at += self.string(&piece[at..]);
+                at += self.consume_string(&piece[at..]);
             } else {
-                self.token(byte, self.before + at);
+                self.consume_byte(byte, self.before + at);
                 at += 1;
             }
         }
@@ -208,7 +215,7 @@ impl Scan {
             // cut.
             let kept = self.captured.trim_ascii_end();
             if self.capture == Capture::Id && !self.in_string && kept.ends_with(b"\"") {
-                cut_off.note_id(kept);
+                cut_off.record_id(kept);
             }
             messages.push(cut_off);
         }
@@ -250,7 +257,8 @@ impl Scan {
         self.tail.extend_from_slice(piece);
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    /// Adds bytes to the captured text. Gives up the capture if it is too long.
+    fn capture_bytes(&mut self, bytes: &[u8]) {
         let most = match self.capture {
             Capture::Nothing => return,
             Capture::Key => MAX_KEY,
@@ -264,14 +272,14 @@ impl Scan {
     }
 
     /// Reads on inside a string. Returns how many bytes were consumed.
-    fn string(&mut self, piece: &[u8]) -> usize {
+    fn consume_string(&mut self, piece: &[u8]) -> usize {
         if std::mem::take(&mut self.escaped) {
-            self.keep(&piece[..1]);
+            self.capture_bytes(&piece[..1]);
             return 1;
         }
         let end = plain_prefix_length(piece);
         let taken = piece.len().min(end + 1);
-        self.keep(&piece[..taken]);
+        self.capture_bytes(&piece[..taken]);
         match piece.get(end) {
             Some(b'"') => {
                 self.in_string = false;
@@ -287,9 +295,9 @@ impl Scan {
     }
 
     /// Handles a byte outside strings. `at` is its position in the line.
-    fn token(&mut self, byte: u8, at: usize) {
+    fn consume_byte(&mut self, byte: u8, at: usize) {
         if byte.is_ascii_whitespace() {
-            return self.keep(&[byte]);
+            return self.capture_bytes(&[byte]);
         }
         self.start = self.start.next(byte);
         if self.start == LineStart::Text {
@@ -307,7 +315,7 @@ impl Scan {
                 if in_message && self.at_key {
                     (self.capture, self.captured) = (Capture::Key, Vec::new());
                 }
-                self.keep(&[byte]);
+                self.capture_bytes(&[byte]);
             }
             b':' if in_message && self.at_key => self.on_key(),
             b',' if in_message => {
@@ -326,7 +334,7 @@ impl Scan {
                     self.follows_other_text |= self.batch;
                 }
             }
-            _ => self.keep(&[byte]),
+            _ => self.capture_bytes(&[byte]),
         }
         self.started = true;
     }
@@ -368,7 +376,7 @@ impl Scan {
         if key == "id" {
             (self.capture, self.captured) = (Capture::Id, Vec::new());
         } else if let Some(message) = &mut self.current {
-            message.note(&key);
+            message.record_key(&key);
         }
     }
 
@@ -376,7 +384,7 @@ impl Scan {
         if std::mem::take(&mut self.capture) == Capture::Id
             && let Some(message) = &mut self.current
         {
-            message.note_id(&self.captured);
+            message.record_id(&self.captured);
         }
     }
 }
@@ -399,8 +407,8 @@ fn read_from_end(ending: &[u8]) -> (PartialMessage, Option<usize>) {
                     && let Some(value) = behind.strip_prefix(b":")
                 {
                     match unquote(&text[start..=at]).unwrap_or_default().as_ref() {
-                        "id" => found.note_id(value),
-                        key => found.note(key),
+                        "id" => found.record_id(value),
+                        key => found.record_key(key),
                     }
                 }
                 at = start;

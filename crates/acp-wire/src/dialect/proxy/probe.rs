@@ -91,6 +91,7 @@ impl Probe {
         self.tried.iter().any(|it| it.greeting == greeting && !it.guess)
     }
 
+    /// Whether the component has answered this greeting without accepting it.
     fn has_refused(&self, greeting: Greeting) -> bool {
         let refused = |it: &Attempt| it.greeting == greeting && !it.guess && it.answer != EXITED;
         self.tried.iter().any(refused)
@@ -204,6 +205,7 @@ impl Proxy {
 }
 
 impl Proxy {
+    /// The first greeting of a probe.
     pub(super) fn first_greeting(&self) -> Greeting {
         match (&self.first, self.pinned) {
             (_, Some(pin)) => pin.greeting(),
@@ -225,6 +227,7 @@ impl Proxy {
         }
     }
 
+    /// Sends the first greeting.
     pub(super) fn start_probe(&mut self, id: &Id, call: &Call, out: &mut dyn Sink) {
         self.abandoned_ids.clear();
         let greeting = self.first_greeting();
@@ -424,6 +427,7 @@ impl Proxy {
 const EXITED: &str = "the component exited";
 const NOT_ACCEPTED: &str = "a result that does not accept the role of a proxy";
 
+/// The first 200 characters of a text.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(200) {
         Some((end, _)) => format!("{}…", &text[..end]),
