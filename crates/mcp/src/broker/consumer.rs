@@ -29,20 +29,9 @@ impl Broker {
             return Some(request_or_notification(id, call));
         };
         let form = self.connections.update_consumer_form(form, &frame);
-        // If the conductor above us translates, it does so for its own providers.
-        let theirs = seat == Seat::OUTER && self.is_bridged_outside();
-        let mine = |broker: &Broker, server: &str| {
-            let provider = broker.registry.provider_of(form, server);
-            let key = broker.registry.find(form, server);
-            key.filter(|_| provider == Some(seat) && !theirs)
-        };
-        let deadline = match &frame {
-            Frame::Mcp { call, .. } => has_timeout(call).then(|| cx.now.plus(ANSWER_TIMEOUT)),
-            _ => None,
-        };
         match frame {
             Frame::Connect { server, proposed_id } => {
-                let Some(key) = mine(self, &server) else {
+                let Some(key) = self.provided_server(seat, form, &server) else {
                     let what = format!("server '{server}'");
                     let call = form.with_all_server_keys(call, &server);
                     return self.pass_on_or_refuse(seat, id, form, &what, call, cx);
@@ -52,6 +41,7 @@ impl Broker {
                 let number = self.add_connection(&key, seat, consumer);
                 let form = self.registry.get(&key)?.form_for(form);
                 self.open_connection(number, form, Some(id), Some(call), cx);
+                None
             }
             Frame::Disconnect { connection_id } => {
                 let number = self.connections.number_of(&connection_id);
@@ -60,78 +50,63 @@ impl Broker {
                     return self.pass_on_or_refuse(seat, id, form, &what, call, cx);
                 };
                 self.close_connection(number, id, cx);
+                None
             }
-            Frame::Mcp {
-                target: Target::Connection(connection_id),
-                call: mcp_call,
-                id: inner_id,
-            } => {
+            Frame::Mcp { target, call: mcp_call, id: inner_id } => {
+                let deadline = has_timeout(&mcp_call).then(|| cx.now.plus(ANSWER_TIMEOUT));
+                let (request_id, original) = (String::new(), Some(call));
+                let call = mcp_call;
+                let item = ConsumerMessage { id, inner_id, request_id, call, original, deadline };
+                self.on_consumer_message(seat, form, target, item, cx)
+            }
+        }
+    }
+
+    /// The public id of the server that a consumer names, if this seat provides it.
+    fn provided_server(&self, seat: Seat, form: Form, server: &str) -> Option<String> {
+        // If the conductor above us translates, it does so for its own providers.
+        let is_outside = seat == Seat::OUTER && self.is_bridged_outside();
+        let provider = self.registry.provider_of(form, server);
+        self.registry.find(form, server).filter(|_| provider == Some(seat) && !is_outside)
+    }
+
+    /// Handles an MCP message of a consumer. `item.original` is the message as it arrived.
+    fn on_consumer_message(
+        &mut self,
+        seat: Seat,
+        form: Form,
+        target: Target,
+        mut item: ConsumerMessage,
+        cx: &mut Context<'_>,
+    ) -> Option<Message> {
+        match target {
+            Target::Connection(connection_id) => {
                 let number = self.connections.number_of(&connection_id);
                 let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
                     let what = format!("connection '{connection_id}'");
-                    return self.pass_on_or_refuse(seat, id, form, &what, call, cx);
-                };
-                let (request_id, original) = (String::new(), Some(call));
-                let item = ConsumerMessage {
-                    id,
-                    inner_id,
-                    request_id,
-                    call: mcp_call,
-                    original,
-                    deadline,
+                    return self.pass_on_or_refuse(seat, item.id, form, &what, item.original?, cx);
                 };
                 self.send(number, item, cx);
+                None
             }
-            Frame::Mcp { target: Target::Server(server), call: mcp_call, id: inner_id } => {
-                let Some(key) = mine(self, &server) else {
-                    return self.pass_on_or_refuse(
-                        seat,
-                        id,
-                        form,
-                        &format!("server '{server}'"),
-                        call,
-                        cx,
-                    );
+            Target::Server(server) => {
+                let Some(key) = self.provided_server(seat, form, &server) else {
+                    let what = format!("server '{server}'");
+                    return self.pass_on_or_refuse(seat, item.id, form, &what, item.original?, cx);
                 };
                 let number = self.connection_to_server(seat, &key, form, server, cx)?;
-                let (request_id, original) = (String::new(), Some(call));
-                let item = ConsumerMessage {
-                    id,
-                    inner_id,
-                    request_id,
-                    call: mcp_call,
-                    original,
-                    deadline,
-                };
                 self.send(number, item, cx);
+                None
             }
-            Frame::Mcp {
-                target: Target::Operation { server, request_id },
-                call: mcp_call,
-                id: inner_id,
-            } => {
-                let Some(key) = mine(self, &server) else {
-                    return self.pass_on_or_refuse(
-                        seat,
-                        id,
-                        form,
-                        &format!("server '{server}'"),
-                        call,
-                        cx,
-                    );
+            Target::Operation { server, request_id } => {
+                let Some(key) = self.provided_server(seat, form, &server) else {
+                    let what = format!("server '{server}'");
+                    return self.pass_on_or_refuse(seat, item.id, form, &what, item.original?, cx);
                 };
-                let item = ConsumerMessage {
-                    id,
-                    inner_id,
-                    request_id,
-                    call: mcp_call,
-                    original: Some(call),
-                    deadline,
-                };
-                return self.on_operation(seat, key, item, cx);
+                item.request_id = request_id;
+                self.on_operation(seat, key, item, cx)
             }
         }
-        None
     }
 
     /// The connection of a consumer that addresses a server directly (M0, M1). Opens it if there is
@@ -301,7 +276,9 @@ impl Broker {
         };
         let Some(item) = item else { return };
         let Some(connection) = self.connections.get_mut(number) else { return };
-        let Some(server) = self.registry.get(&connection.server) else { return };
+        if self.registry.get(&connection.server).is_none() {
+            return;
+        }
         match &mut connection.state {
             ConnectionState::Opening(queued) | ConnectionState::Initializing { queued, .. } => {
                 if queued.is_empty() {
@@ -318,87 +295,79 @@ impl Broker {
                 queued.push(ConsumerMessage { call, original, ..item });
                 self.connections.set_queue_deadline(number, deadline);
             }
-            ConnectionState::Open { form, connection_id } => {
-                let (form, connection_id) = (*form, connection_id.clone());
-                if item.call.is(INITIALIZED) {
-                    connection.record_initialized();
-                }
-                if matches!(connection.consumer, Consumer::Stateless) {
-                    return self.send_stateless_on_connection(
-                        number,
-                        form,
-                        &connection_id,
-                        item,
-                        cx,
-                    );
-                }
-                let (seat, unchanged) = (connection.seat, connection.passes_unchanged(server));
-                let kept = server.must_keep_request(form);
-                let ConsumerMessage { id, inner_id, request_id, call, original, deadline } = item;
-                if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
-                    // MCP with connections does not have this method, and not every server answers
-                    // an unknown method.
-                    let error = stateless::method_not_found(DISCOVER);
-                    let outcome = encode_answer_for(
-                        connection,
-                        server,
-                        inner_id.as_ref(),
-                        Answer::FromServer(Outcome::Error(error)),
-                    );
-                    return answer(seat, id.clone(), outcome, cx);
-                }
-                let address = Address {
-                    server: server.address(form),
-                    connection_id: &connection_id,
-                    request_id: "",
-                };
-                let encoded_by_server = || {
-                    let by_server = matches!(connection.consumer, Consumer::Server { .. });
-                    by_server.then(|| {
-                        form.encode_message(Direction::ToServer, address, id.as_ref(), &call)
-                    })
-                };
-                let has_same_server_id = |original: &Call| {
-                    encoded_by_server()
-                        .is_none_or(|it| raw_server_id(&it) == raw_server_id(original))
-                };
-                let encoded = match original.filter(|it| unchanged && has_same_server_id(it)) {
-                    Some(original) => original,
-                    None => {
-                        let call =
-                            self.find_cancelled_request(number, &call).map_or(call.clone(), |id| {
-                                let params = Json::object([("requestId", Some(id.json().clone()))]);
-                                Call::new(CANCELLED, params)
-                            });
-                        form.encode_message(Direction::ToServer, address, id.as_ref(), &call)
-                    }
-                };
-                if let Some(id) = &id {
-                    let resend = Resend::message(form, server.address(form), &connection_id, &call);
-                    let call = match call.is(INITIALIZE) || kept {
-                        true => call.detached(),
-                        false => Call::new("", None),
-                    };
-                    let request = ProviderRequest::Forward {
-                        connection: number,
-                        form,
-                        inner_id,
-                        request_id,
-                        call,
-                        rounds: 0,
-                    };
-                    self.pending.insert_provider_request(
-                        cx.now,
-                        (seat, id),
-                        request,
-                        deadline,
-                        resend,
-                    );
-                }
-                deliver(seat, Side::Editor, request_or_notification(id, encoded), cx);
-            }
+            ConnectionState::Open { .. } => self.send_on_open_connection(number, item, cx),
             ConnectionState::Stateless(_) => self.send_to_stateless_server(number, item, 0, cx),
         }
+    }
+
+    /// Sends a message on an open connection, or answers it.
+    fn send_on_open_connection(
+        &mut self,
+        number: ConnectionNumber,
+        item: ConsumerMessage,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
+        let ConnectionState::Open { form, connection_id } = &connection.state else { return };
+        let (form, connection_id) = (*form, connection_id.clone());
+        if item.call.is(INITIALIZED) {
+            connection.record_initialized();
+        }
+        if matches!(connection.consumer, Consumer::Stateless) {
+            return self.send_stateless_on_connection(number, form, &connection_id, item, cx);
+        }
+        let (seat, unchanged) = (connection.seat, connection.passes_unchanged(server));
+        let kept = server.must_keep_request(form);
+        let ConsumerMessage { id, inner_id, request_id, call, original, deadline } = item;
+        if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
+            // MCP with connections does not have this method, and not every server answers
+            // an unknown method.
+            let error = stateless::method_not_found(DISCOVER);
+            let outcome = encode_answer_for(
+                connection,
+                server,
+                inner_id.as_ref(),
+                Answer::FromServer(Outcome::Error(error)),
+            );
+            return answer(seat, id.clone(), outcome, cx);
+        }
+        let address =
+            Address { server: server.address(form), connection_id: &connection_id, request_id: "" };
+        let encoded_by_server = || {
+            let by_server = matches!(connection.consumer, Consumer::Server { .. });
+            by_server.then(|| form.encode_message(Direction::ToServer, address, id.as_ref(), &call))
+        };
+        let has_same_server_id = |original: &Call| {
+            encoded_by_server().is_none_or(|it| raw_server_id(&it) == raw_server_id(original))
+        };
+        let encoded = match original.filter(|it| unchanged && has_same_server_id(it)) {
+            Some(original) => original,
+            None => {
+                let call = self.find_cancelled_request(number, &call).map_or(call.clone(), |id| {
+                    let params = Json::object([("requestId", Some(id.json().clone()))]);
+                    Call::new(CANCELLED, params)
+                });
+                form.encode_message(Direction::ToServer, address, id.as_ref(), &call)
+            }
+        };
+        if let Some(id) = &id {
+            let resend = Resend::message(form, server.address(form), &connection_id, &call);
+            let call = match call.is(INITIALIZE) || kept {
+                true => call.detached(),
+                false => Call::new("", None),
+            };
+            let request = ProviderRequest::Forward {
+                connection: number,
+                form,
+                inner_id,
+                request_id,
+                call,
+                rounds: 0,
+            };
+            self.pending.insert_provider_request(cx.now, (seat, id), request, deadline, resend);
+        }
+        deliver(seat, Side::Editor, request_or_notification(id, encoded), cx);
     }
 
     /// Sends a message of a connection to a stateless server.

@@ -281,26 +281,11 @@ impl Broker {
             Frame::Connect { .. } => return Some(request_or_notification(id, call)),
         };
         let (target, call) = self.about_first_attempt(seat, target, call);
-        let mut known_as = String::new();
-        let number = match &target {
-            Target::Connection(connection_id) => {
-                known_as.clone_from(connection_id);
-                self.connections.by_provider_id(seat, connection_id)
-            }
-            Target::Operation { request_id, .. } => self.operations.connection_of(seat, request_id),
-            Target::Server(server) => {
-                let whose = |connection: &Connection| {
-                    connection.seat == seat
-                        && self
-                            .registry
-                            .get(&connection.server)
-                            .is_some_and(|it| it.provider_id == *server)
-                };
-                let mut connections =
-                    self.connections.iter().filter(|(_, connection)| whose(connection));
-                connections.next_back().map(|(number, _)| number)
-            }
+        let known_as = match &target {
+            Target::Connection(connection_id) => connection_id.clone(),
+            Target::Server(_) | Target::Operation { .. } => String::new(),
         };
+        let number = self.connection_for(seat, &target);
         let Some(connection) = number.and_then(|number| self.connections.get(number)) else {
             if self.is_undeliverable(seat, form, &target) {
                 let error = match &target {
@@ -343,6 +328,24 @@ impl Broker {
                     self.input_requests.translate_answer(seat, id, translation);
                 }
                 Some(request_or_notification(id, encoded))
+            }
+        }
+    }
+
+    /// The connection that a message of a provider belongs to.
+    fn connection_for(&self, seat: Seat, target: &Target) -> Option<ConnectionNumber> {
+        match target {
+            Target::Connection(connection_id) => {
+                self.connections.by_provider_id(seat, connection_id)
+            }
+            Target::Operation { request_id, .. } => self.operations.connection_of(seat, request_id),
+            Target::Server(server) => {
+                let leads_to_server = |connection: &Connection| {
+                    let known = self.registry.get(&connection.server);
+                    connection.seat == seat && known.is_some_and(|it| it.provider_id == *server)
+                };
+                let mut found = self.connections.iter().filter(|(_, it)| leads_to_server(it));
+                found.next_back().map(|(number, _)| number)
             }
         }
     }

@@ -203,14 +203,7 @@ impl Broker {
         }
         let Some(request) = self.pending.take_provider_request(&key) else { return };
         let (seat, id) = (key.0, key.1.clone());
-        let server = request.connection().and_then(|connection| self.connections.get(connection));
-        let server = match &request {
-            ProviderRequest::StatelessProbe { server, .. }
-            | ProviderRequest::PassThrough { server, .. } => Some(server.clone()),
-            _ => server.map(|connection| connection.server.clone()),
-        };
-        let server = server.and_then(|key| self.registry.get(&key)).map(|it| it.name.clone());
-        let server = &server.unwrap_or_default();
+        let server = &self.server_name_of(&request);
         let method = match (&retry, &request) {
             (Some(Retry { resend: Resend::Message { call, .. }, .. }), _) => {
                 call.method.name().into_owned()
@@ -276,6 +269,19 @@ impl Broker {
                 answer(seat, id, Outcome::Error(backend_failed(&error)), cx);
             }
         }
+    }
+
+    /// The name of the server that a request is for, or an empty name.
+    fn server_name_of(&self, request: &ProviderRequest) -> String {
+        let id = match request {
+            ProviderRequest::StatelessProbe { server, .. }
+            | ProviderRequest::PassThrough { server, .. } => Some(server),
+            _ => {
+                let connection = request.connection().and_then(|it| self.connections.get(it));
+                connection.map(|connection| &connection.server)
+            }
+        };
+        id.and_then(|id| self.registry.get(id)).map(|it| it.name.clone()).unwrap_or_default()
     }
 
     /// Answers queued requests that have timed out before they were sent to the provider.

@@ -62,21 +62,7 @@ fn converse(participants: &str, consumer: Option<Form>, form: Form, participant:
     let (client_is_stateless, server_is_stateless) = (consumer == Some(Form::M7), form == Form::M7);
 
     if !client_is_stateless {
-        let initialize = scenario.ask(&connection, "initialize", INITIALIZE);
-        let expected = if server_is_stateless {
-            scenario.discover();
-            INITIALIZE_RESULT
-        } else {
-            let received = scenario.next_received(participant);
-            assert_eq!(received.call, call("initialize", INITIALIZE));
-            scenario.result(participant, &received, INITIALIZE_RESULT);
-            INITIALIZE_RESULT
-        };
-        assert_eq!(scenario.agent.outcome(&initialize), Some(received(expected)));
-        scenario.note(&connection, "notifications/initialized", "");
-        if !server_is_stateless {
-            assert!(scenario.next_received(participant).call.is("notifications/initialized"));
-        }
+        handshake(&mut scenario, &connection, participant, server_is_stateless);
     }
 
     let list = scenario.ask(&connection, "tools/list", r#"{"cursor":"x"}"#);
@@ -102,19 +88,7 @@ fn converse(participants: &str, consumer: Option<Form>, form: Form, participant:
     let expected = if client_is_stateless { typed } else { plain };
     assert_eq!(scenario.agent.outcome(&list), Some(received(expected)));
 
-    let params = r#"{"name":"x","arguments":{"n":1.10},"_meta":{"progressToken":"t"}}"#;
-    let progressing = scenario.ask(&connection, "tools/call", params);
-    let request = scenario.next_received(participant);
-    let arguments = request.call.params.as_ref().unwrap().member("arguments").unwrap();
-    assert_eq!(arguments.as_str(), r#"{"n":1.10}"#);
-    note(&mut scenario, participant, &request, "notifications/progress", PROGRESS);
-    let message = scenario.agent.received.pop_front().expect("progress");
-    assert_eq!((message.id, message.call), (None, call("notifications/progress", PROGRESS)));
-    scenario.result(participant, &request, r#"{"content":[],"resultType":"complete"}"#);
-    assert!(matches!(
-        scenario.agent.outcome(&progressing),
-        Some(Answer::FromServer(Outcome::Result(_)))
-    ));
+    call_with_progress(&mut scenario, &connection, participant);
 
     // Checklist 83: it stays an MCP error, even if its code has another meaning in ACP.
     let failing = scenario.ask(&connection, "tools/call", r#"{"name":"y"}"#);
@@ -145,13 +119,59 @@ fn converse(participants: &str, consumer: Option<Form>, form: Form, participant:
 
     cancel(&mut scenario, &connection, participant);
 
-    let disconnect_id = scenario.agent.disconnect(&mut scenario.harness, &connection);
+    close(&mut scenario, &connection, participant);
+}
+
+/// The consumer runs the handshake of its connection.
+fn handshake(
+    scenario: &mut Scenario,
+    connection: &ServerConnection,
+    participant: &str,
+    server_is_stateless: bool,
+) {
+    let initialize = scenario.ask(connection, "initialize", INITIALIZE);
+    let expected = if server_is_stateless {
+        scenario.discover();
+        INITIALIZE_RESULT
+    } else {
+        let received = scenario.next_received(participant);
+        assert_eq!(received.call, call("initialize", INITIALIZE));
+        scenario.result(participant, &received, INITIALIZE_RESULT);
+        INITIALIZE_RESULT
+    };
+    assert_eq!(scenario.agent.outcome(&initialize), Some(received(expected)));
+    scenario.note(connection, "notifications/initialized", "");
+    if !server_is_stateless {
+        assert!(scenario.next_received(participant).call.is("notifications/initialized"));
+    }
+}
+
+/// The server reports progress before it answers a call.
+fn call_with_progress(scenario: &mut Scenario, connection: &ServerConnection, participant: &str) {
+    let params = r#"{"name":"x","arguments":{"n":1.10},"_meta":{"progressToken":"t"}}"#;
+    let progressing = scenario.ask(connection, "tools/call", params);
+    let request = scenario.next_received(participant);
+    let arguments = request.call.params.as_ref().unwrap().member("arguments").unwrap();
+    assert_eq!(arguments.as_str(), r#"{"n":1.10}"#);
+    note(scenario, participant, &request, "notifications/progress", PROGRESS);
+    let message = scenario.agent.received.pop_front().expect("progress");
+    assert_eq!((message.id, message.call), (None, call("notifications/progress", PROGRESS)));
+    scenario.result(participant, &request, r#"{"content":[],"resultType":"complete"}"#);
+    assert!(matches!(
+        scenario.agent.outcome(&progressing),
+        Some(Answer::FromServer(Outcome::Result(_)))
+    ));
+}
+
+/// The consumer disconnects and the session ends. Nothing may be left.
+fn close(scenario: &mut Scenario, connection: &ServerConnection, participant: &str) {
+    let disconnect_id = scenario.agent.disconnect(&mut scenario.harness, connection);
     scenario.settle();
     if let Some(disconnect_id) = disconnect_id {
         let outcome = scenario.agent.outcomes.remove(&disconnect_id);
         assert_eq!(outcome, Some(Outcome::Result(json("{}"))), "checklist 80");
     }
-    if consumer.is_none_or(Form::has_connections) {
+    if scenario.agent.form.is_none_or(Form::has_connections) {
         assert!(
             scenario.provider(participant).open.is_empty(),
             "checklist 87: the connection is closed"
