@@ -310,7 +310,7 @@ fn a_proxy_that_drops_meta_does_not_hide_the_guard() {
 
 /// A chain cannot add its declaration to a result that is not a JSON object.
 #[test]
-fn an_agent_whose_answer_is_no_object_is_refused_behind_a_guard() {
+fn an_agent_whose_result_is_not_an_object_is_refused_behind_a_guard() {
     for result in ["3", "null", "[]", "\"x\""] {
         let setup = new_setup();
         let inner = nested_chain("inner", INNER, &[transparent(true)]);

@@ -384,7 +384,7 @@ fn the_cancel_limit_can_be_turned_off() {
 
 /// The cause of the failure names the request that the component did not answer, not its greeting.
 #[test]
-fn a_component_that_is_silent_during_session_replay_failed_on_the_unanswered_request() {
+fn the_failure_of_a_component_that_is_silent_during_session_replay_names_the_request() {
     let options = ["--init-timeout", "2", "--restarts", "1/600"];
     let mut chain = ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], PLAIN);
     chain.new_session("s");
