@@ -28,11 +28,15 @@ const MAX_HANDSHAKES: usize = 64;
 /// A connected MCP client.
 #[derive(Debug)]
 pub(super) struct Client {
+    /// The ticket with which the client has connected.
     pub ticket: Ticket,
+    /// The public id of the server.
     pub(super) server: String,
+    /// The name of the server.
     pub(super) name: String,
     transport: Transport,
     pub(super) state: ClientState,
+    /// The handshake requests that the server has not answered.
     handshakes: Vec<HandshakeRequest>,
     /// The bridge has answered an `initialize` in place of the server.
     answered_for_server: bool,
@@ -77,6 +81,7 @@ struct HandshakeRequest {
 /// Whether a handshake request has to be sent again, because it was lost in a crash.
 #[derive(Debug, PartialEq)]
 enum ResendState {
+    /// The request is not lost, or does not have to be sent again.
     NotNeeded,
     /// The request is sent again, unless the server has received it.
     Pending,
@@ -85,8 +90,8 @@ enum ResendState {
 }
 
 impl HandshakeRequest {
-    /// The request has failed. Returns whether it has to be sent again.
-    fn needs_resend(&mut self) -> bool {
+    /// The request has failed. Marks it to be sent again if that is necessary, and returns whether it is.
+    fn mark_for_resend(&mut self) -> bool {
         let first =
             self.answered && self.call.is(INITIALIZE) && self.resend == ResendState::NotNeeded;
         if first {
@@ -111,8 +116,8 @@ impl Client {
         handshakes.chain(resend).chain(delayed_initialized).chain(self.timeouts.first()).min()
     }
 
-    /// A request is answered, or its answer is not needed any more.
-    fn answered(&mut self, id: &Id) {
+    /// Removes the timeout of a request that is answered or cancelled.
+    fn clear_timeout(&mut self, id: &Id) {
         self.timeouts.remove(id);
     }
 
@@ -334,12 +339,12 @@ impl Bridge {
             Some(BridgeRequest::Connect(client_id)) => self.on_connected(client_id, outcome, cx),
             Some(BridgeRequest::Call { client_id, id, status: AnswerStatus::Awaited }) => {
                 let Some(client) = self.clients.get_mut(client_id) else { return };
-                client.answered(&id);
+                client.clear_timeout(&id);
                 let handshake = client.handshakes.iter().position(|handshake| handshake.id == id);
                 // The client has its answer and does not send the request again. Whether the server
                 // has received it is known only when it is known which component has crashed.
                 if let (Some(index), Outcome::Error(_)) = (handshake, &outcome)
-                    && client.handshakes[index].needs_resend()
+                    && client.handshakes[index].mark_for_resend()
                 {
                     return;
                 }
@@ -414,7 +419,7 @@ impl Bridge {
                 };
                 for (id, _) in queued {
                     let Some(id) = id.filter(|id| !answered(id)) else { continue };
-                    client.answered(&id);
+                    client.clear_timeout(&id);
                     let outcome = Outcome::Error(error.clone());
                     cx.out.push(Step::SendToClient {
                         client_id,
@@ -437,7 +442,7 @@ impl Bridge {
             return;
         }
         client.handshakes.retain(|handshake| handshake.id != id);
-        client.answered(&id);
+        client.clear_timeout(&id);
         let is_meant = |(waits, _): &mut (Option<Id>, Call)| waits.as_ref() == Some(&id);
         let mut unsaid = client.deferred.extract_if(.., is_meant).count();
         if let ClientState::Connecting(queued) = &mut client.state {
