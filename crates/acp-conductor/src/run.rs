@@ -88,7 +88,7 @@ pub(crate) struct Shell {
     /// The connected MCP clients, and their listeners.
     pub(crate) clients: Clients,
     pub(crate) exits: Channel<ComponentExit>,
-    /// Connected relays of SCP proxies, each with the seat and life of its proxy.
+    /// Connected relays of SCP proxies, each with the seat and incarnation of its proxy.
     relays: Channel<((Seat, u32), TcpStream)>,
     greetings: GreetingCache,
     crashes: CrashCache,
@@ -155,8 +155,9 @@ impl Shell {
                 self.on_exit(exit);
                 busy = true;
             }
-            while let Poll::Ready(Some(((seat, life), stream))) = self.relays.1.poll_recv(cx) {
-                self.attach_relay(seat, life, stream);
+            while let Poll::Ready(Some(((seat, incarnation), stream))) = self.relays.1.poll_recv(cx)
+            {
+                self.attach_relay(seat, incarnation, stream);
                 busy = true;
             }
             self.report_stderr();
@@ -236,11 +237,11 @@ impl Shell {
 
     fn perform(&mut self, output: Output) {
         match output {
-            Output::Start { seat, life } => {
-                self.seat_io(seat).life = life;
-                match self.start(seat, life) {
+            Output::Start { seat, incarnation } => {
+                self.seat_io(seat).incarnation = incarnation;
+                match self.start(seat, incarnation) {
                     Ok(()) => self.emit(&TapEvent::Started { seat: self.name(seat) }),
-                    Err(why) => self.inputs.push_back(Input::NotStarted { seat, life, why }),
+                    Err(why) => self.inputs.push_back(Input::NotStarted { seat, incarnation, why }),
                 }
             }
             Output::Kill(seat) => {
@@ -248,15 +249,16 @@ impl Shell {
             }
             Output::Discard(seat) => {
                 // The core counts in the same way. Late events of the old component have the old number.
-                let life = self.seat_io(seat).life + 1;
-                *self.seat_io(seat) = SeatIo { life, ..SeatIo::new(self.config.limits.line) };
+                let incarnation = self.seat_io(seat).incarnation + 1;
+                *self.seat_io(seat) =
+                    SeatIo { incarnation, ..SeatIo::new(self.config.limits.line) };
             }
             Output::Close(link) => {
                 self.seat_io(link.seat).port(link.port).into_iter().for_each(Link::close);
             }
             Output::Read { link, read } => self.set_reading(link, read),
             Output::ReadClients(read) => self.clients.set_reading(read),
-            Output::OpenRelay { seat, life } => self.open_relay(seat, life),
+            Output::OpenRelay { seat, incarnation } => self.open_relay(seat, incarnation),
             Output::Extend(servers) => {
                 let setup = self.extend(servers.as_str());
                 self.inputs.push_back(Input::Extended(setup.map(Box::new)));
@@ -362,13 +364,13 @@ impl Shell {
     /// Handles the end of a link's input. Lines that were read before are handled first, even if the link is
     /// paused.
     fn on_output_closed(&mut self, seat: Seat, port: Port) {
-        let life = self.seat_io(seat).life;
+        let incarnation = self.seat_io(seat).incarnation;
         if let Some(link) = self.seat_io(seat).port(port) {
             link.reader = None;
             link.reading = true;
         }
         self.handle_lines(seat, port);
-        if self.seat_io(seat).life != life {
+        if self.seat_io(seat).incarnation != incarnation {
             return;
         }
         let rest = self.seat_io(seat).port(port).and_then(|link| link.lines.last_line());
@@ -412,42 +414,42 @@ impl Shell {
     pub(crate) fn report_stderr(&mut self) {
         for seat in self.all_seats() {
             let io = &self.seats[seat.index()];
-            let (life, lines) = (io.life, io.stderr.take());
+            let (incarnation, lines) = (io.incarnation, io.stderr.take());
             if !lines.is_empty() {
-                self.handle(Input::Stderr { seat, life, lines });
+                self.handle(Input::Stderr { seat, incarnation, lines });
             }
         }
     }
 
-    fn on_exit(&mut self, ComponentExit { seat, life, how }: ComponentExit) {
-        if self.seat_io(seat).life == life {
+    fn on_exit(&mut self, ComponentExit { seat, incarnation, how }: ComponentExit) {
+        if self.seat_io(seat).incarnation == incarnation {
             self.seat_io(seat).component = None;
             self.report_stderr();
-            self.handle(Input::Exited { seat, life, how });
+            self.handle(Input::Exited { seat, incarnation, how });
         }
     }
 
     /// Opens a listener for the relay of an SCP proxy.
-    fn open_relay(&mut self, seat: Seat, life: u32) {
-        let relay_listener = RelayListener::open((seat, life), self.relays.0.clone());
+    fn open_relay(&mut self, seat: Seat, incarnation: u32) {
+        let relay_listener = RelayListener::open((seat, incarnation), self.relays.0.clone());
         let servers =
             relay_listener.as_ref().map_err(ToString::to_string).and_then(|relay_listener| {
                 relay_listener.scp_proxy_params().map_err(|error| error.to_string())
             });
         self.seat_io(seat).relay_listener = relay_listener.ok();
-        self.inputs.push_back(Input::RelayOpened { seat, life, servers });
+        self.inputs.push_back(Input::RelayOpened { seat, incarnation, servers });
     }
 
     /// Uses the connection of a relay as the second link of an SCP proxy.
-    fn attach_relay(&mut self, seat: Seat, life: u32, stream: TcpStream) {
+    fn attach_relay(&mut self, seat: Seat, incarnation: u32, stream: TcpStream) {
         let mut relay = Link::new(self.config.limits.line);
         let (reader, writer) = stream.into_split();
         relay.attach(Box::new(reader), Box::new(writer));
         let io = self.seat_io(seat);
-        if io.life == life {
+        if io.incarnation == incarnation {
             io.relay_listener = None;
             io.relay = Some(relay);
-            self.handle(Input::RelayConnected { seat, life });
+            self.handle(Input::RelayConnected { seat, incarnation });
         }
     }
 
@@ -463,7 +465,7 @@ impl Shell {
     }
 
     /// Starts the component of a seat.
-    fn start(&mut self, seat: Seat, life: u32) -> Result<(), String> {
+    fn start(&mut self, seat: Seat, incarnation: u32) -> Result<(), String> {
         let spec = &self.config.components[seat.index() - 1];
         let name = spec.name.clone();
         let on_stderr = move |line: &str| log::component_line(&name, line);
@@ -472,14 +474,19 @@ impl Shell {
         {
             Some(in_process) => {
                 let (thread, from, to) = in_process
-                    .start(&spec.name, (seat, life), exits)
+                    .start(&spec.name, (seat, incarnation), exits)
                     .map_err(|error| error.to_string())?;
                 (RunningComponent::Thread(thread), Box::new(from), Box::new(to))
             }
             None => {
-                let (process, stdout, stdin) =
-                    Process::start(spec, (seat, life), self.config.cleanup, exits, on_stderr)
-                        .map_err(|error| start_error(spec, &error))?;
+                let (process, stdout, stdin) = Process::start(
+                    spec,
+                    (seat, incarnation),
+                    self.config.cleanup,
+                    exits,
+                    on_stderr,
+                )
+                .map_err(|error| start_error(spec, &error))?;
                 (RunningComponent::Process(process), Box::new(stdout), Box::new(stdin))
             }
         };

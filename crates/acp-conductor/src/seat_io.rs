@@ -21,7 +21,7 @@ pub struct SeatIo {
     /// The stderr lines that were not passed to the core yet.
     pub stderr: StderrTail,
     /// How many components the seat has had before.
-    pub life: u32,
+    pub incarnation: u32,
 }
 
 impl SeatIo {
@@ -33,7 +33,7 @@ impl SeatIo {
             relay_listener: None,
             component: None,
             stderr: StderrTail::default(),
-            life: 0,
+            incarnation: 0,
         }
     }
 

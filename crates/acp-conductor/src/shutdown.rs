@@ -27,7 +27,7 @@ impl Shell {
         self.stop_components().await;
         // Earlier components of a seat may have left processes behind. If there is a reaper, it kills them.
         if let (Some(tag), None) = (self.config.cleanup.tag, self.config.cleanup.reaper)
-            && self.seats.iter().any(|io| io.life > 0)
+            && self.seats.iter().any(|io| io.incarnation > 0)
         {
             leftovers::kill_all(&tag.to_string());
         }
@@ -79,7 +79,7 @@ impl Shell {
         poll_fn(|cx| {
             self.answer_status_requests(cx);
             while let Poll::Ready(Some(exit)) = self.exits.1.poll_recv(cx) {
-                if self.seat_io(exit.seat).life == exit.life {
+                if self.seat_io(exit.seat).incarnation == exit.incarnation {
                     self.seat_io(exit.seat).component = None;
                 }
             }

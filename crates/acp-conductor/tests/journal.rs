@@ -52,7 +52,7 @@ fn a_restart_replays_identically() {
     end(chain);
     let journal = journal(&directory);
     assert!(journal.contains(r#"{"Signal":9}"#), "{journal}");
-    assert!(journal.contains(r#"{"Start":{"seat":1,"life":1}}"#), "{journal}");
+    assert!(journal.contains(r#"{"Start":{"seat":1,"incarnation":1}}"#), "{journal}");
     assert_replays(&journal);
 }
 

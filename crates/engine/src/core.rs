@@ -143,8 +143,8 @@ impl Core {
                 self.peers[link.seat.index()].update_full(link, self.setup.watermarks, out);
             }
             Input::InputClosed(link) => self.on_input_closed(link, out),
-            Input::NotStarted { seat, life, why } => {
-                if self.is_current(seat, life) {
+            Input::NotStarted { seat, incarnation, why } => {
+                if self.is_current(seat, incarnation) {
                     self.peer_mut(seat).is_running = false;
                     self.apply(
                         StageInput::Left { seat, why: Exit::new(ExitCause::NotStarted(why)) },
@@ -152,25 +152,25 @@ impl Core {
                     );
                 }
             }
-            Input::Exited { seat, life, how } => {
-                if self.is_current(seat, life) {
+            Input::Exited { seat, incarnation, how } => {
+                if self.is_current(seat, incarnation) {
                     let peer = self.peer_mut(seat);
                     peer.is_running = false;
                     peer.termination.on_exit(now, how);
                 }
             }
-            Input::Stderr { seat, life, lines } => {
-                if self.is_current(seat, life) {
+            Input::Stderr { seat, incarnation, lines } => {
+                if self.is_current(seat, incarnation) {
                     lines.into_iter().for_each(|line| self.peer_mut(seat).add_output_line(line));
                 }
             }
-            Input::RelayOpened { seat, life, servers } => {
-                if self.is_current(seat, life) {
+            Input::RelayOpened { seat, incarnation, servers } => {
+                if self.is_current(seat, incarnation) {
                     self.on_relay_opened(seat, servers, out);
                 }
             }
-            Input::RelayConnected { seat, life } => {
-                if self.is_current(seat, life) {
+            Input::RelayConnected { seat, incarnation } => {
+                if self.is_current(seat, incarnation) {
                     self.on_relay_connected(seat);
                 }
             }
@@ -198,8 +198,8 @@ impl Core {
     }
 
     /// Whether this is the number of the current process of a seat.
-    fn is_current(&self, seat: Seat, life: u32) -> bool {
-        self.peers.get(seat.index()).is_some_and(|peer| peer.life == life)
+    fn is_current(&self, seat: Seat, incarnation: u32) -> bool {
+        self.peers.get(seat.index()).is_some_and(|peer| peer.incarnation == incarnation)
     }
 
     pub(crate) fn on_line(&mut self, link: Link, line: Line, out: &mut Outputs) {
@@ -331,8 +331,8 @@ impl Core {
         let now = self.now;
         let peer = self.peer_mut(seat);
         peer.started(now);
-        let life = peer.life;
-        out.push(Output::Start { seat, life });
+        let incarnation = peer.incarnation;
+        out.push(Output::Start { seat, incarnation });
     }
 
     /// Encodes a message for a seat, and appends it to the queue of its link.

@@ -112,7 +112,7 @@ impl Core {
             None => self.initial_dialect(seat),
         };
         let mut fresh = Peer::new(dialect);
-        fresh.life = peer.life + 1;
+        fresh.incarnation = peer.incarnation + 1;
         (fresh.last_generation, fresh.failed_greetings) = (generation, failed_greetings);
         self.peers[seat.index()] = fresh;
         self.clear_queues(seat, out);
@@ -217,8 +217,8 @@ impl Core {
         }
         if peer.dialect.proxy().is_some_and(Proxy::needs_successor) && !peer.awaits_relay {
             peer.awaits_relay = true;
-            let life = peer.life;
-            out.push(Output::OpenRelay { seat, life });
+            let incarnation = peer.incarnation;
+            out.push(Output::OpenRelay { seat, incarnation });
         }
         if seat == Seat::OUTER
             && let Some((servers, initialize)) =

@@ -106,7 +106,7 @@ pub enum Line {
 
 /// Something that happened in the outside world. The shell reports it to the core.
 ///
-/// Several inputs carry the `life` of a component: the number of its process among all processes of its seat. The
+/// Several inputs carry the `incarnation` of a component: the number of its process among all processes of its seat. The
 /// first process is number 0. An input with an outdated number is ignored.
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -145,7 +145,7 @@ pub enum Input {
         /// Its seat.
         seat: Seat,
         /// The number of the process.
-        life: u32,
+        incarnation: u32,
         /// The reason.
         why: String,
     },
@@ -154,7 +154,7 @@ pub enum Input {
         /// Its seat.
         seat: Seat,
         /// The number of the process.
-        life: u32,
+        incarnation: u32,
         /// Its exit status or signal.
         how: ExitCause,
     },
@@ -163,7 +163,7 @@ pub enum Input {
         /// Its seat.
         seat: Seat,
         /// The number of the process.
-        life: u32,
+        incarnation: u32,
         /// The lines.
         lines: Vec<String>,
     },
@@ -172,7 +172,7 @@ pub enum Input {
         /// The seat of the SCP proxy.
         seat: Seat,
         /// The number of the process.
-        life: u32,
+        incarnation: u32,
         /// The params of `_scp/proxy`, which tell the proxy where to connect, or the reason of the failure.
         servers: Result<Json, String>,
     },
@@ -181,7 +181,7 @@ pub enum Input {
         /// The seat of the SCP proxy.
         seat: Seat,
         /// The number of the process.
-        life: u32,
+        incarnation: u32,
     },
     /// The answer to [`Output::Extend`]: the setup of the complete chain, or why it cannot be completed.
     Extended(Result<Box<Setup>, String>),
@@ -237,7 +237,7 @@ pub enum Output {
         /// The seat.
         seat: Seat,
         /// The number of the new process.
-        life: u32,
+        incarnation: u32,
     },
     /// Kill the process of a component. The shell then reports its exit as usual.
     Kill(Seat),
@@ -260,7 +260,7 @@ pub enum Output {
         /// The seat of the proxy.
         seat: Seat,
         /// The number of its process.
-        life: u32,
+        incarnation: u32,
     },
     /// Complete the chain with the servers in these params of `_scp/proxy`, and report [`Input::Extended`].
     Extend(Json),

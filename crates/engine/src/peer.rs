@@ -34,7 +34,7 @@ pub struct Peer {
     /// Whether its process runs.
     pub(crate) is_running: bool,
     /// The number of its process among all processes of this seat. The first process is number 0.
-    pub life: u32,
+    pub incarnation: u32,
     /// When its process was started.
     pub since: Option<Time>,
     pub(crate) termination: Termination,
@@ -120,7 +120,7 @@ impl Peer {
             main_pipe: Pipe::default(),
             relay_pipe: Pipe::default(),
             is_running: false,
-            life: 0,
+            incarnation: 0,
             since: None,
             termination: Termination::default(),
             recent_output: Vec::new(),
@@ -323,7 +323,7 @@ impl Peer {
         self.lost = LostAnswers::default();
         self.null_id_errors = NullIdErrors::default();
         self.greeting_timer = None;
-        self.life += 1;
+        self.incarnation += 1;
         std::mem::take(&mut self.recent_output)
     }
 

@@ -193,7 +193,7 @@ fn a_component_that_is_being_started_cannot_be_restarted() {
 /// Messages that a component never received cannot have crashed it.
 #[test]
 fn held_messages_are_no_poison() {
-    let life = r##"
+    let script = r##"
         hold p1
         agent  > u {}
         p1 exits with status 1
@@ -208,6 +208,6 @@ fn held_messages_are_no_poison() {
         agent  > u {}
         p1     < ~u {}
     "##;
-    let [first, second] = ["1", "2"].map(|number| life.replace('N', number));
+    let [first, second] = ["1", "2"].map(|number| script.replace('N', number));
     check_live("editor p1+restart agent", &format!("{first}{second}{end}"));
 }

@@ -100,7 +100,7 @@ fn recorded() -> Vec<u8> {
     test.line(Seat::OUTER, greeting);
     let greeting = br#"{"jsonrpc":"2.0","id":12345678901234567890,"method":"initialize","params":{"protocolVersion":1,"n":1.50,"a":"\u00e9"}}"#;
     let started = test.line(Seat::OUTER, greeting);
-    assert!(started.contains("Start { seat: Seat(1), life: 0 }"), "{started}");
+    assert!(started.contains("Start { seat: Seat(1), incarnation: 0 }"), "{started}");
     let asked = test.read(PROXY);
     assert!(asked.contains("proxy/initialize") && asked.contains("1.50"), "{asked}");
     test.line(PROXY, br#"{"jsonrpc":"2.0","id":"p","method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1}}}"#);
@@ -114,13 +114,13 @@ fn recorded() -> Vec<u8> {
     // The bytes that are queued for the proxy are dropped when it crashes.
     test.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}"#);
     let lines = vec!["panicked at \u{1b}[31m".into()];
-    test.handle(Input::Stderr { seat: PROXY, life: 0, lines });
+    test.handle(Input::Stderr { seat: PROXY, incarnation: 0, lines });
     test.handle(Input::InputClosed(Link::main(PROXY)));
-    test.handle(Input::Exited { seat: PROXY, life: 0, how: ExitCause::Signal(9) });
+    test.handle(Input::Exited { seat: PROXY, incarnation: 0, how: ExitCause::Signal(9) });
     let rest = Some(Line::Text("{\"half".into()));
     test.handle(Input::OutputClosed { link: Link::main(PROXY), rest });
     let started = test.tick();
-    assert!(started.contains("Start { seat: Seat(1), life: 1 }"), "{started}");
+    assert!(started.contains("Start { seat: Seat(1), incarnation: 1 }"), "{started}");
     assert!(test.read(PROXY).contains("initialize"));
     assert!(
         test.handle(Input::Command(Command::Stop)).contains("Finish")
@@ -139,7 +139,7 @@ fn a_journal_replays_identically() {
     let journal = recorded();
     let text = std::str::from_utf8(&journal).expect("UTF-8");
     assert!(text.contains(r#"{"hex":"fffe"#), "{text}");
-    assert!(text.contains(r#""dropped":"#) && text.contains("life"), "{text}");
+    assert!(text.contains(r#""dropped":"#) && text.contains("incarnation"), "{text}");
     let summary = replay(lines(&journal)).expect("it replays identically");
     assert_eq!(summary.inputs, lines(&journal).len() - 1);
     assert!(summary.outputs > 10 && summary.bytes > 500 && !summary.cut_off, "{summary:?}");
@@ -171,7 +171,7 @@ fn the_last_input_is_replayed_even_if_its_effects_are_missing() {
     test.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#);
     let servers =
         acp_wire::Json::parse(r#"{"a":1,"effects":{"b":[]}}"#).map_err(|why| why.to_string());
-    let input = Input::RelayOpened { seat: PROXY, life: 0, servers };
+    let input = Input::RelayOpened { seat: PROXY, incarnation: 0, servers };
     test.recorder.input(Time(20), &input);
     let journal = test.recorder.take();
     assert!(!journal.ends_with(b"\n"));
@@ -237,13 +237,13 @@ fn a_journal_can_be_replayed_step_by_step() {
     let shown = shown.join("\n");
     for expected in [
         "     0.014  from outer: initialize id 12345678901234567890 (",
-        "start proxy (life 0)",
+        "start proxy (incarnation 0)",
         "to proxy: proxy/initialize id \"c:1\" (",
         "from proxy: proxy/successor [initialize] id \"p\" (",
         "wrote on stderr: panicked",
         "drop 64 bytes for proxy",
         "exited: Signal(9)",
-        "start proxy (life 1)",
+        "start proxy (incarnation 1)",
         "finish",
     ] {
         assert!(shown.contains(expected), "{expected}:\n{shown}");

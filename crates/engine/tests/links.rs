@@ -97,7 +97,7 @@ fn the_output_of_a_component_that_exits_while_it_is_paused_is_not_lost() {
     let link = Link::main(AGENT);
     assert_eq!(test.line(AGENT, &update), [Output::Read { link, read: false }]);
     test.handle(Input::Readable { link, readable: true });
-    test.handle(Input::Exited { seat: AGENT, life: 0, how: ExitCause::Status(0) });
+    test.handle(Input::Exited { seat: AGENT, incarnation: 0, how: ExitCause::Status(0) });
     test.now = Time(5_000);
     let (text, outputs) = test.read(EDITOR);
     assert_eq!(

@@ -41,7 +41,7 @@ pub struct Shell {
     todo: Vec<Output>,
     journal: Option<Recorder>,
     /// By seat: how often its component was started, as the core counts it.
-    lives: Vec<u32>,
+    incarnations: Vec<u32>,
     interceptor: Option<Box<dyn Interceptor>>,
 }
 
@@ -72,7 +72,7 @@ pub fn setup(chain: Chain) -> Setup {
 impl Shell {
     /// Runs a core with this setup.
     pub fn new(setup: Setup) -> Shell {
-        let lives = vec![0; setup.chain.components.len() + 1];
+        let incarnations = vec![0; setup.chain.components.len() + 1];
         // The tap events give the order of lines to different peers.
         let setup = Setup { tapped: true, ..setup };
         Shell {
@@ -81,7 +81,7 @@ impl Shell {
             out: Outputs::default(),
             todo: Vec::new(),
             journal: None,
-            lives,
+            incarnations,
             interceptor: None,
         }
     }
@@ -113,15 +113,15 @@ impl Shell {
 
     /// Handles the exit of a peer, or the end of one of its pipes.
     pub fn exit(&mut self, now: Time, seat: Seat, why: Exit) -> Vec<Effect> {
-        let (link, life) = (Link::main(seat), self.lives[seat.index()]);
+        let (link, incarnation) = (Link::main(seat), self.incarnations[seat.index()]);
         let inputs = match why.cause {
-            ExitCause::NotStarted(why) => vec![Input::NotStarted { seat, life, why }],
+            ExitCause::NotStarted(why) => vec![Input::NotStarted { seat, incarnation, why }],
             ExitCause::ClosedOutput => vec![Input::OutputClosed { link, rest: None }],
             ExitCause::ClosedInput => vec![Input::InputClosed(link)],
             how => vec![
-                Input::Stderr { seat, life, lines: why.last_output },
+                Input::Stderr { seat, incarnation, lines: why.last_output },
                 Input::OutputClosed { link, rest: None },
-                Input::Exited { seat, life, how },
+                Input::Exited { seat, incarnation, how },
             ],
         };
         inputs.into_iter().flat_map(|input| self.handle(now, input)).collect()
@@ -129,8 +129,8 @@ impl Shell {
 
     /// Handles the connection of the relay that an SCP proxy has started.
     pub fn join_relay(&mut self, now: Time, seat: Seat) -> Vec<Effect> {
-        let life = self.lives[seat.index()];
-        self.handle(now, Input::RelayConnected { seat, life })
+        let incarnation = self.incarnations[seat.index()];
+        self.handle(now, Input::RelayConnected { seat, incarnation })
     }
 
     /// Sends ticks until nothing is due at this time.
@@ -185,7 +185,7 @@ impl Shell {
             false
         };
         let list = std::mem::take(&mut self.todo);
-        let seats = || (0..self.lives.len() as u16).map(Seat);
+        let seats = || (0..self.incarnations.len() as u16).map(Seat);
         for output in list {
             match output {
                 Output::Tap(Observation::Delivered { seat, .. }) => {
@@ -202,8 +202,8 @@ impl Shell {
         }
         seats().for_each(|seat| while next(seat, &mut effects) {});
         for effect in &effects {
-            if let Effect::Output(Output::Start { seat, life }) = effect {
-                self.lives[seat.index()] = *life;
+            if let Effect::Output(Output::Start { seat, incarnation }) = effect {
+                self.incarnations[seat.index()] = *incarnation;
             }
         }
         effects
@@ -212,7 +212,7 @@ impl Shell {
     /// Writes all queues and reports them as written.
     fn write_all(&mut self, now: Time) -> BTreeMap<Link, VecDeque<Bytes>> {
         let mut lines = BTreeMap::<Link, VecDeque<Bytes>>::new();
-        let links = (0..self.lives.len() as u16).map(Seat);
+        let links = (0..self.incarnations.len() as u16).map(Seat);
         let links = links.flat_map(|seat| [Link::main(seat), Link::relay(seat)]);
         for link in links {
             let mut text = Vec::new();

@@ -55,7 +55,7 @@ impl InProcess {
     pub(crate) fn start(
         &self,
         name: &str,
-        (seat, life): (Seat, u32),
+        (seat, incarnation): (Seat, u32),
         exits: UnboundedSender<ComponentExit>,
     ) -> io::Result<(ComponentThread, DuplexStream, DuplexStream)> {
         let (to, reader) = tokio::io::duplex(PIPE_SIZE);
@@ -81,7 +81,7 @@ impl InProcess {
             // Background work of the component must not keep its thread alive.
             runtime.shutdown_background();
             // Fails if the chain has ended.
-            let _ = exits.send(ComponentExit { seat, life, how });
+            let _ = exits.send(ComponentExit { seat, incarnation, how });
         })?;
         Ok((ComponentThread { stderr, _stop: stop }, from, to))
     }

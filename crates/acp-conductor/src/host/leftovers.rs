@@ -30,8 +30,8 @@ impl ProcessTag {
     }
 
     /// The tag of one start of a component.
-    pub fn for_life(self, seat: u16, life: u32) -> String {
-        format!("{self}.{seat}.{life};")
+    pub fn for_incarnation(self, seat: u16, incarnation: u32) -> String {
+        format!("{self}.{seat}.{incarnation};")
     }
 }
 

@@ -34,7 +34,7 @@ pub struct ComponentExit {
     /// The seat of the component.
     pub seat: Seat,
     /// How many components the seat has had before this one.
-    pub life: u32,
+    pub incarnation: u32,
     /// How the component exited.
     pub how: ExitCause,
 }
@@ -102,13 +102,13 @@ impl Process {
     /// The program could not be started.
     pub fn start(
         spec: &Spec,
-        (seat, life): (Seat, u32),
+        (seat, incarnation): (Seat, u32),
         cleanup: ProcessCleanup,
         exits: UnboundedSender<ComponentExit>,
         on_stderr: impl Fn(&str) + Send + 'static,
     ) -> io::Result<(Process, ChildStdout, ChildStdin)> {
         let mut command = Command::new(&spec.program);
-        let tag = cleanup.tag.map(|tag| tag.for_life(seat.0, life));
+        let tag = cleanup.tag.map(|tag| tag.for_incarnation(seat.0, incarnation));
         command.args(&spec.args).envs(tag.iter().map(|tag| leftovers::variable(tag)));
         command.envs(spec.env.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &spec.directory {
@@ -138,7 +138,7 @@ impl Process {
         let reading =
             tokio::spawn(read_stderr(stderr, stop_reading, stderr_tail.clone(), on_stderr));
         // Fails if the chain has ended.
-        let report = move |how| drop(exits.send(ComponentExit { seat, life, how }));
+        let report = move |how| drop(exits.send(ComponentExit { seat, incarnation, how }));
         tokio::spawn(wait(child, group.clone(), tag, (reading, stop), report));
         Ok((Process { pid, group, stderr_tail, _pipes: pipes }, stdout, stdin))
     }

@@ -58,8 +58,8 @@ impl Shell {
     fn chain_state(&self) -> ChainState {
         let router = self.router();
         let stands = |seat: Seat| {
-            let life = router.state(seat);
-            life.is_some_and(|it| it.was_initialized() || matches!(it, SeatState::Bypassed))
+            let state = router.state(seat);
+            state.is_some_and(|it| it.was_initialized() || matches!(it, SeatState::Bypassed))
         };
         match router.is_ending() {
             true => ChainState::Ending,
@@ -104,7 +104,7 @@ impl Shell {
             },
             pid: io.component.as_ref().and_then(|it| it.pid()),
             // A component that has exited and was not restarted yet does not count.
-            restarts: peer.life.saturating_sub(u32::from(peer.since.is_none())),
+            restarts: peer.incarnation.saturating_sub(u32::from(peer.since.is_none())),
             next_start: match state {
                 Some(SeatState::Down { at, attempts }) => Some(NextStart {
                     attempt: *attempts,

@@ -36,8 +36,8 @@ fn describe_input(chain: &Chain, input: &Input) -> String {
         }
         Input::InputClosed(link) => format!("{} closed its input", link_name(chain, *link)),
         Input::NotStarted { seat, why, .. } => format!("{} cannot be started: {why}", name(seat)),
-        Input::Exited { seat, life, how } => {
-            format!("{} (life {life}) exited: {how:?}", name(seat))
+        Input::Exited { seat, incarnation, how } => {
+            format!("{} (incarnation {incarnation}) exited: {how:?}", name(seat))
         }
         Input::Stderr { seat, lines, .. } => {
             format!("{} wrote on stderr: {}", name(seat), truncate(&lines.join(" | ")))
@@ -94,7 +94,9 @@ pub(super) fn effects(chain: &Chain, effects: &Effects, lines: &mut Vec<String>)
 fn describe_output(chain: &Chain, output: &Output) -> String {
     let name = |seat: &Seat| chain.name(*seat);
     match output {
-        Output::Start { seat, life } => format!("start {} (life {life})", name(seat)),
+        Output::Start { seat, incarnation } => {
+            format!("start {} (incarnation {incarnation})", name(seat))
+        }
         Output::Kill(seat) => format!("kill {}", name(seat)),
         Output::Discard(seat) => format!("discard {}", name(seat)),
         Output::Close(link) => format!("close the link to {}", link_name(chain, *link)),

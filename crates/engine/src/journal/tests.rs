@@ -107,7 +107,7 @@ fn a_setup_can_be_read_back() {
 #[test]
 fn every_input_can_be_read_back() {
     let link = Link { seat: Seat(3), port: Port::Relay };
-    let (seat, life) = (Seat(2), 7);
+    let (seat, incarnation) = (Seat(2), 7);
     let (ticket, client_id) = (Ticket(u64::MAX), ClientId(4));
     let line = || Line::Text("{\"a\":\"\\u00e9\"}\r".into());
     let found = Findings {
@@ -139,11 +139,11 @@ fn every_input_can_be_read_back() {
         Input::OutputClosed { link, rest: None },
         Input::Written { link, count: 1 },
         Input::InputClosed(link),
-        Input::NotStarted { seat, life, why: "w".into() },
-        Input::Stderr { seat, life, lines: vec!["a".into(), "\u{fffd}\0".into()] },
-        Input::RelayOpened { seat, life, servers: Ok(servers) },
-        Input::RelayOpened { seat, life, servers: Err("no".into()) },
-        Input::RelayConnected { seat, life },
+        Input::NotStarted { seat, incarnation, why: "w".into() },
+        Input::Stderr { seat, incarnation, lines: vec!["a".into(), "\u{fffd}\0".into()] },
+        Input::RelayOpened { seat, incarnation, servers: Ok(servers) },
+        Input::RelayOpened { seat, incarnation, servers: Err("no".into()) },
+        Input::RelayConnected { seat, incarnation },
         Input::Extended(Ok(Box::new(setup()))),
         Input::Extended(Err("no".into())),
         Input::ClientConnected { ticket, client_id },
@@ -176,25 +176,25 @@ fn every_input_can_be_read_back() {
         ExitCause::Uncancellable { method: "m".into(), limit: 2 },
         ExitCause::StoppedReading(3),
     ] {
-        round_trip(&Input::Exited { seat, life, how });
+        round_trip(&Input::Exited { seat, incarnation, how });
     }
 }
 
 #[test]
 fn every_output_can_be_read_back() {
     let link = Link { seat: Seat(0), port: Port::Main };
-    let (seat, life) = (Seat(2), 7);
+    let (seat, incarnation) = (Seat(2), 7);
     let (ticket, client_id) = (Ticket(1), ClientId(4));
     let (toward, dialect) = (Side::Editor, LinkProtocol::Plain);
     let notice = |level| Diagnostic { level, seat, text: "t".into() };
     for output in [
-        Output::Start { seat, life },
+        Output::Start { seat, incarnation },
         Output::Kill(seat),
         Output::Discard(seat),
         Output::Close(link),
         Output::Read { link, read: false },
         Output::ReadClients(true),
-        Output::OpenRelay { seat, life },
+        Output::OpenRelay { seat, incarnation },
         Output::Extend(Json::EMPTY),
         Output::SendToClient { client_id, message: message() },
         Output::DisconnectClient(client_id),

@@ -72,11 +72,11 @@ choice!(Input
         Readable { link, readable },
         OutputClosed { link, rest },
         Written { link, count },
-        NotStarted { seat, life, why },
-        Exited { seat, life, how },
-        Stderr { seat, life, lines },
-        RelayOpened { seat, life, servers },
-        RelayConnected { seat, life },
+        NotStarted { seat, incarnation, why },
+        Exited { seat, incarnation, how },
+        Stderr { seat, incarnation, lines },
+        RelayOpened { seat, incarnation, servers },
+        RelayConnected { seat, incarnation },
         ClientConnected { ticket, client_id },
         ClientMessage { client_id, line },
         EndpointOpened { ticket, endpoint },
@@ -88,9 +88,9 @@ choice!(Output
     []
     [Kill, Discard, Close, ReadClients, Extend, DisconnectClient, RevokeTicket, Report, Tap, Finish]
     [
-        Start { seat, life },
+        Start { seat, incarnation },
         Read { link, read },
-        OpenRelay { seat, life },
+        OpenRelay { seat, incarnation },
         SendToClient { client_id, message },
         OpenEndpoint { ticket, transport },
         RememberGreeting { seat, greeting },

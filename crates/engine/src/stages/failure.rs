@@ -1,5 +1,6 @@
 //! Handles the failure of a component, for all stages.
 
+use acp_wire::acp::SessionId;
 use acp_wire::{Json, Message, Outcome, Side, acp};
 use router::{Exit, ExitCause, MessageKind, Recovery, Seat, SeatState};
 
@@ -8,7 +9,6 @@ use super::sessions::{Prompt, Record};
 use super::{Hop, Stages};
 use crate::policy::{Fallback, Restart, Restarts};
 use crate::stage_io::StageOutput;
-use acp_wire::acp::SessionId;
 
 /// The recent failures of all components.
 #[derive(Debug)]
@@ -151,10 +151,12 @@ impl Stages {
         };
         let bypass = policy.restart == Restart::Never && policy.fallback == Fallback::Bypass;
         if bypass && !self.router.was_initialized(seat) && !self.router.is_ending() {
-            let name = self.router.chain().describe(seat);
+            let chain = self.router.chain();
             let text = format!(
-                "{name} has never answered initialize, so it may contain a guard and is not bypassed. \
-                 To bypass it anyway, set its policy by name: --on-crash NAME=bypass"
+                "{} has never answered initialize, so it may contain a guard and is not bypassed; to bypass \
+                 it anyway, name it: --on-crash {}=bypass",
+                chain.describe(seat),
+                chain.name(seat),
             );
             self.warn(seat, text);
         }

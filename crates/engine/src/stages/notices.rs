@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::acp::{SessionId, Topic, session_of_call, topic};
 use acp_wire::{Call, Id, Json, Message, Side, acp};
 use router::Seat;
 
 use super::{Hop, Stage, StageResult, Stages};
-use acp_wire::acp::{SessionId, Topic, session_of_call, topic};
 
 /// How many notices wait for one session. Older ones are dropped.
 const MAX_NOTICES: usize = 3;

@@ -5,13 +5,13 @@
 //! session is closed by the conductor. A session that was resumed or loaded waits until its owner sends the request
 //! again.
 
+use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::Seat;
 use router::pending::{Fingerprint, PendingRequest};
 
 use super::{Hop, Stage, StageResult, Stages};
 use crate::stages::is_own_request;
-use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
 
 /// With this many orphans, late answers to further cancelled requests are not tracked.
 const MAX_ORPHANS: usize = 1024;

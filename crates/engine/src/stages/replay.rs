@@ -3,10 +3,11 @@
 //!
 //! The set-up requests of the component's sessions are replayed one after another. Requests that a proxy forwards
 //! meanwhile are answered from the record of its predecessor process. An agent is asked to resume or load each
-//! session instead; a session that it cannot resume is *lost*.
+//! session instead. A session that it cannot resume is *lost*.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use acp_wire::acp::{SessionId, Topic, session_of_call, topic};
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::{Exit, ExitCause, Seat, SeatState};
@@ -15,7 +16,6 @@ use super::by_seat::BySeat;
 use super::sessions::{ForwardedRequest, Record, SessionSetup};
 use super::{Hop, Stage, StageResult, Stages};
 use crate::resumption::{Resumption, is_state_update};
-use acp_wire::acp::{SessionId, Topic, session_of_call, topic};
 
 /// For how many lost sessions the reason is kept. The agent itself answers requests for older ones.
 const MAX_LOST: usize = 1024;
@@ -135,6 +135,7 @@ impl Stages {
         }
     }
 
+    /// The set-up requests to replay to a proxy. Warns about sessions whose request is not stored.
     fn replay_for_proxy(&mut self, seat: Seat) -> VecDeque<ReplayRequest> {
         let sessions = || self.sessions.record(seat).into_iter().flat_map(Record::sessions);
         let (stored, missing): (Vec<_>, Vec<_>) = sessions().partition(|it| it.is_stored);
@@ -170,14 +171,14 @@ impl Stages {
         let sessions = record.sessions().to_vec();
         let Some(resumption) = resumption else {
             for set_up in sessions {
-                self.lose(seat, &set_up.session, "it does not support that");
+                self.mark_lost(seat, &set_up.session, "it does not support that");
             }
             return login.into_iter().collect();
         };
         let (sessions, missing): (Vec<_>, Vec<_>) =
             sessions.into_iter().partition(|it| it.is_stored);
         for set_up in missing {
-            self.lose(seat, &set_up.session, NOT_STORED);
+            self.mark_lost(seat, &set_up.session, NOT_STORED);
         }
         let sessions = sessions.into_iter().map(|set_up| ReplayRequest {
             call: resumption.call(&set_up.call, &set_up.session),
@@ -270,7 +271,7 @@ impl Stages {
             let name = self.router.chain().describe(seat);
             self.warn(seat, format!("{name} could not resume {what}: {why}"));
             if let Some(session) = request.session.as_ref().filter(|_| self.is_agent(seat)) {
-                self.lose(seat, session, &why);
+                self.mark_lost(seat, session, &why);
             }
         }
         self.replay_next(seat);
@@ -287,7 +288,7 @@ impl Stages {
     }
 
     /// Records that the agent has lost a session.
-    fn lose(&mut self, seat: Seat, session: &SessionId, why: &str) {
+    fn mark_lost(&mut self, seat: Seat, session: &SessionId, why: &str) {
         let chain = self.router.chain();
         let exit = self.router.last_exit(seat);
         let text = format!(

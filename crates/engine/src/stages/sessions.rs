@@ -6,13 +6,13 @@ mod cancelled;
 mod record;
 mod retention;
 
+use acp_wire::acp::{SessionId, Topic, session_of};
 use acp_wire::{Id, Message, Outcome};
 use router::pending::Fingerprint;
 use router::{Router, Seat};
 
 use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
-use acp_wire::acp::{SessionId, Topic, session_of};
 pub(super) use record::{ForwardedRequest, Prompt, Record, SessionSetup};
 
 /// The records of all components.

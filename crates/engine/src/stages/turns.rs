@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::acp::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
 use acp_wire::message::error_object;
 use acp_wire::{Id, Json, Message, Outcome, Side, acp, code};
 use router::{Exit, ExitCause, Router, Seat, Time};
 
 use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
-use acp_wire::acp::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
 
 /// How many active turns are tracked for each component.
 const MAX_TURNS: usize = 256;

@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 
 use acp_wire::Message;
+use acp_wire::acp::{PROMPT, SessionId, Topic, session_of};
 use router::pending::{Fingerprint, PendingRequest, Purpose};
 use router::{ExitCause, Router, Seat, SeatState, Time};
 
 use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
-use acp_wire::acp::{PROMPT, SessionId, Topic, session_of};
 
 /// When each component was last active.
 #[derive(Debug)]

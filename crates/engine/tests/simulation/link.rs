@@ -21,7 +21,7 @@ pub struct Link {
     /// Lines that the conductor has not read.
     pub from: VecDeque<(usize, Item)>,
     /// The number of the process in this seat.
-    pub life: u32,
+    pub incarnation: u32,
     pub state: ProcessState,
     /// How many lines this process has read.
     pub read: usize,
@@ -78,7 +78,7 @@ impl Link {
             to: VecDeque::new(),
             part: Vec::new(),
             from: VecDeque::new(),
-            life: 0,
+            incarnation: 0,
             state: ProcessState::NotStarted,
             read: 0,
             reading: true,

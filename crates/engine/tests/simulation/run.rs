@@ -231,7 +231,7 @@ impl World {
 
     /// When all is answered and all sessions are closed.
     fn check_rest(&mut self) -> Check {
-        if let Some(text) = self.log.unanswered(|life| self.is_running(life)) {
+        if let Some(text) = self.log.unanswered(|incarnation| self.is_running(incarnation)) {
             return Err(text);
         }
         // Who says nothing and owes nothing is found out when it is next asked something.
@@ -299,7 +299,7 @@ impl World {
         }
         let left = self.links[0].state != ProcessState::Running;
         let unread: Vec<String> = self.unread_of_editor();
-        match self.log.unanswered_except(|life| life.place == 0 && !left, &unread) {
+        match self.log.unanswered_except(|incarnation| incarnation.place == 0 && !left, &unread) {
             Some(text) => Err(text),
             None => Ok(()),
         }

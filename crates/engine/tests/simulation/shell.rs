@@ -23,7 +23,7 @@ const STDERR_LINE: &str = "panicked at a simulated failure";
 pub struct Exit {
     pub stamp: usize,
     pub seat: usize,
-    pub life: u32,
+    pub incarnation: u32,
     pub how: ExitCause,
 }
 
@@ -80,7 +80,7 @@ impl World {
             output => self.trace(|| format!("{output:?}")),
         }
         match output {
-            Output::Start { seat, life } => return self.start(seat.index(), life),
+            Output::Start { seat, incarnation } => return self.start(seat.index(), incarnation),
             Output::Kill(seat) => self.die(seat.index(), ExitCause::Signal(9)),
             Output::Discard(seat) => self.end(seat.index()),
             Output::Close(link) => {
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    fn start(&mut self, seat: usize, life: u32) -> Check {
+    fn start(&mut self, seat: usize, incarnation: u32) -> Check {
         let link = &mut self.links[seat];
         if matches!(link.state, ProcessState::Running | ProcessState::Stalled) {
             return Err(format!("seat {seat} is started while its last process runs"));
@@ -219,13 +219,17 @@ impl World {
         if self.fault != Some(Fault::OldBytes) {
             part.clear();
         }
-        *link =
-            Link { life, state: ProcessState::Running, part, ..Link::new(&self.topology, seat) };
+        *link = Link {
+            incarnation,
+            state: ProcessState::Running,
+            part,
+            ..Link::new(&self.topology, seat)
+        };
         if std::mem::take(&mut self.absent[seat]) {
             let link = &mut self.links[seat];
             (link.state, link.input_closed) = (ProcessState::Ended, true);
             let (seat, why) = (Seat(seat as u16), "command not found".to_owned());
-            self.pending.push_back(Input::NotStarted { seat, life, why });
+            self.pending.push_back(Input::NotStarted { seat, incarnation, why });
             self.record_failure();
             return Ok(());
         }
@@ -285,29 +289,31 @@ impl World {
     fn note_exit(&mut self, seat: usize, how: ExitCause) {
         if self.has_split_writes() {
             self.stamp += 1;
-            let (stamp, life) = (self.stamp, self.links[seat].life);
-            self.exits.push_back(Exit { stamp, seat, life, how });
+            let (stamp, incarnation) = (self.stamp, self.links[seat].incarnation);
+            self.exits.push_back(Exit { stamp, seat, incarnation, how });
         }
     }
 
     pub fn report_exit(&mut self) -> Check {
-        let Some(Exit { seat, life, how, .. }) = self.exits.pop_front() else { return Ok(()) };
+        let Some(Exit { seat, incarnation, how, .. }) = self.exits.pop_front() else {
+            return Ok(());
+        };
         let seat = Seat(seat as u16);
-        self.input(Input::Stderr { seat, life, lines: vec![STDERR_LINE.to_owned()] })?;
-        self.input(Input::Exited { seat, life, how })
+        self.input(Input::Stderr { seat, incarnation, lines: vec![STDERR_LINE.to_owned()] })?;
+        self.input(Input::Exited { seat, incarnation, how })
     }
 
     /// Reports that the output of a peer is closed.
     pub fn report_end(&mut self, seat: usize, how: Option<ExitCause>) -> Check {
-        let life = self.links[seat].life;
+        let incarnation = self.links[seat].incarnation;
         let seat = Seat(seat as u16);
         let how = how.filter(|_| !self.has_split_writes());
         if how.is_some() {
-            self.input(Input::Stderr { seat, life, lines: vec![STDERR_LINE.to_owned()] })?;
+            self.input(Input::Stderr { seat, incarnation, lines: vec![STDERR_LINE.to_owned()] })?;
         }
         self.input(Input::OutputClosed { link: engine::Link::main(seat), rest: None })?;
         match how {
-            Some(how) => self.input(Input::Exited { seat, life, how }),
+            Some(how) => self.input(Input::Exited { seat, incarnation, how }),
             None => Ok(()),
         }
     }

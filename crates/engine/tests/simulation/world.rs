@@ -215,9 +215,9 @@ impl World {
         if place < self.links.len() { place } else { 0 }
     }
 
-    pub fn is_running(&self, life: ProcessId) -> bool {
-        let link = &self.links[self.seat_of(life.place)];
-        link.life == life.number && link.state == ProcessState::Running
+    pub fn is_running(&self, incarnation: ProcessId) -> bool {
+        let link = &self.links[self.seat_of(incarnation.place)];
+        link.incarnation == incarnation.number && link.state == ProcessState::Running
     }
 
     /// Whether queues are written in parts, and exits are reported in any order.
@@ -334,7 +334,7 @@ impl World {
             _ => toward,
         };
         let place = self.place(seat, toward);
-        let number = self.links[seat].life;
+        let number = self.links[seat].incarnation;
         self.log.check_received(ProcessId { place, number }, toward, &message)?;
         self.with_participant(place, |participant, outbox| {
             participant.receive(toward, message, outbox)
@@ -366,9 +366,9 @@ impl World {
         }
         let Outbox { sent, client_actions, violation, .. } = outbox;
         if self.links[seat].state == ProcessState::Running {
-            let life = ProcessId { place, number: self.links[seat].life };
+            let incarnation = ProcessId { place, number: self.links[seat].incarnation };
             for (toward, message) in sent {
-                self.log.record_sent(life, &message)?;
+                self.log.record_sent(incarnation, &message)?;
                 let mut text = Vec::new();
                 self.links[seat].dialect.encode(toward, &message, &mut text);
                 for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

@@ -365,9 +365,9 @@ impl Simulation {
                 trace(|| format!("  seat {} is there: {is_running}", seat.0));
                 self.peers[seat.index()].reset(is_running);
             }
-            Output::OpenRelay { seat, life } => {
+            Output::OpenRelay { seat, incarnation } => {
                 let servers = Json::trusted(r#"{"servers":[{"name":"next","command":"/x"}]}"#);
-                self.handle(Input::RelayOpened { seat, life, servers: Ok(servers) });
+                self.handle(Input::RelayOpened { seat, incarnation, servers: Ok(servers) });
             }
             Output::SendToClient { client_id, message } => {
                 trace(|| format!("  client {} receives: {}", client_id.0, message.to_line()));

@@ -312,9 +312,9 @@ impl Harness {
     fn perform(&mut self, output: Output) {
         match output {
             Output::Start { seat, .. } => self.components[seat.index()].begin(),
-            Output::OpenRelay { seat, life } => {
+            Output::OpenRelay { seat, incarnation } => {
                 let servers = json(r#"{"servers":[{"name":"next","command":"/conductor"}]}"#);
-                self.handle(Input::RelayOpened { seat, life, servers: Ok(servers) });
+                self.handle(Input::RelayOpened { seat, incarnation, servers: Ok(servers) });
             }
             Output::SendToClient { client_id, message } => {
                 self.journal.push(format!("client {} < {}", client_id.0, message.to_line()));

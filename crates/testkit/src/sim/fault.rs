@@ -306,7 +306,7 @@ impl Interceptor for FaultInjector {
             Fault::IgnoreAnswer if is_answer && self.is_due() => Vec::new(),
             Fault::FinishWithoutReason if link.seat.is_component() && self.is_due() => vec![
                 Input::OutputClosed { link: *link, rest: None },
-                Input::Exited { seat: link.seat, life: 0, how: ExitCause::Status(0) },
+                Input::Exited { seat: link.seat, incarnation: 0, how: ExitCause::Status(0) },
             ],
             _ => vec![input],
         }
@@ -381,7 +381,7 @@ impl Interceptor for FaultInjector {
                     _ => false,
                 };
                 if again && !effects.is_empty() && self.last.is_component() {
-                    let start = Output::Start { seat: self.last, life: 0 };
+                    let start = Output::Start { seat: self.last, incarnation: 0 };
                     effects.insert(0, Effect::Output(start));
                 }
             }

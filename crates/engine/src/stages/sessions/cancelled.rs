@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::acp::Topic;
 use acp_wire::{Id, Message, Outcome, Side, code};
 use router::{Seat, Time};
 
 use crate::stages::{Hop, Stages};
-use acp_wire::acp::Topic;
 
 /// The cancelled requests of one component. They are sorted by time, because the core looks for overdue ones after every
 /// message.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use router::Time;
 
@@ -10,7 +11,6 @@ use super::cancelled::Cancelled;
 use super::retention::{Retention, SHORT};
 use crate::stages::is_own_request;
 use crate::stages::orphans::UnreportedSession;
-use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
 
 /// For how many sessions of a component the set-up requests are stored. Those of older sessions are dropped.
 const MAX_SESSIONS: usize = 256;

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
+use acp_wire::acp::{Topic, topic};
 use acp_wire::{Json, Message, Outcome, Side};
 
 use super::{Hop, Record, Sessions};
-use acp_wire::acp::{Topic, topic};
 
 /// Params and results up to this length are always stored, in bytes.
 pub(super) const SHORT: usize = 64 * 1024;

@@ -17,7 +17,7 @@ pub struct Agent {
     pub closed_by_provider: Vec<String>,
     last: u64,
     /// The number of restarts.
-    life: u64,
+    incarnation: u64,
 }
 
 /// A request or notification of a server.
@@ -48,21 +48,21 @@ impl Agent {
             received: VecDeque::new(),
             closed_by_provider: Vec::new(),
             last: 0,
-            life: 0,
+            incarnation: 0,
         }
     }
 
     /// The `initialize` for a server. It identifies the agent process, because each process must
     /// send its own.
     pub fn initialize(&self) -> Call {
-        let client = format!(r#"{{"name":"agent","version":"{}"}}"#, self.life);
+        let client = format!(r#"{{"name":"agent","version":"{}"}}"#, self.incarnation);
         let can = r#""protocolVersion":"2025-06-18","capabilities":{"roots":{}}"#;
         call("initialize", &format!(r#"{{{can},"clientInfo":{client}}}"#))
     }
 
     /// The agent was restarted.
     pub fn reset(&mut self) {
-        self.life += 1;
+        self.incarnation += 1;
         self.requests.clear();
         self.received.clear();
     }

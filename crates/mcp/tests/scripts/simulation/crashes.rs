@@ -65,7 +65,7 @@ impl Simulation {
     /// it uses another form.
     fn restart_provider(&mut self, participant: &str, faithful: bool) {
         self.last += 1;
-        let life = self.last;
+        let incarnation = self.last;
         let Some(index) = self.scenario.providers.iter().position(|it| it.name == participant)
         else {
             return;
@@ -80,7 +80,7 @@ impl Simulation {
         for (_, id) in servers.iter_mut().filter(|_| !scp) {
             if !self.random.one_in(4) {
                 let bare = id.split('@').next().unwrap_or_default();
-                *id = format!("{bare}@{life}");
+                *id = format!("{bare}@{incarnation}");
             }
         }
         let alike: Vec<Form> =
