@@ -14,7 +14,7 @@ use acp_wire::dialect::Generation;
 /// An editor starts conductor instead of its agent. Conductor starts the proxies and the agent, and
 /// routes every message between them:
 ///
-///     editor ⇄ conductor ⇄ proxy 1 … proxy n ⇄ agent
+///   editor ⇄ conductor ⇄ proxy 1 … proxy n ⇄ agent
 ///
 /// A proxy can change, add, answer or hold messages in both directions. To the editor the chain is an
 /// ordinary agent, and to the agent it is an ordinary editor.
