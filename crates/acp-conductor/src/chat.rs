@@ -103,7 +103,7 @@ pub async fn run(
         requested_version: options.protocol.max(1),
         version: 1,
         session: String::new(),
-        phase: Phase::Greeting(0),
+        phase: Phase::Initializing(0),
         turn_state: TurnState::default(),
         permission_requests: VecDeque::new(),
         had_error: false,
@@ -134,17 +134,17 @@ impl SharedView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The answer to `initialize`, with the id of the request.
-    Greeting(u64),
+    Initializing(u64),
     /// The answer to `session/new`, with the id of the request.
-    Opening(u64),
+    OpeningSession(u64),
     /// A prompt of the user.
     Idle,
     /// The end of the agent's turn, which the user may have cancelled.
     Turn { id: u64, cancelled: bool },
 }
 
-/// The state of a turn in ACP version 2. There the answer to a prompt only means that it was accepted. The turn ends when
-/// the agent reports that it is idle.
+/// The state of a turn in ACP version 2. There the answer to a prompt only means that the prompt was accepted.
+/// The turn ends when the agent reports that it is idle.
 #[derive(Debug, Default)]
 struct TurnState {
     /// Whether the prompt was accepted.
@@ -162,6 +162,7 @@ struct PermissionRequest {
     options: Vec<Choice>,
 }
 
+/// An option of a request for permission.
 #[derive(Debug, Clone)]
 struct Choice {
     id: String,
@@ -201,8 +202,8 @@ enum ChatEvent {
 
 impl Chat {
     async fn run(mut self, interrupts: &mut UnboundedReceiver<()>) -> Result<ChatEnd, String> {
-        self.phase = Phase::Greeting(
-            self.client.request("initialize", &greeting(self.requested_version)).await,
+        self.phase = Phase::Initializing(
+            self.client.request("initialize", &initialize_params(self.requested_version)).await,
         );
         let end = loop {
             self.request_input();
@@ -211,13 +212,13 @@ impl Chat {
                 Some(()) = interrupts.recv() => ChatEvent::Interrupt,
                 // Messages first: an answer is shown completely before the next prompt is sent.
                 incoming = self.client.next() => ChatEvent::Message(incoming),
-                typed = self.input.next() => ChatEvent::Input(typed),
+                input = self.input.next() => ChatEvent::Input(input),
             };
             match event {
                 ChatEvent::Message(Some(incoming)) => self.on_message(incoming).await,
                 ChatEvent::Message(None) if self.last_turn_failed => break Ok(ChatEnd::ChainEnded),
                 ChatEvent::Message(None) => break Err("the chain ended unexpectedly".to_owned()),
-                ChatEvent::Input(typed) => self.on_input(typed).await,
+                ChatEvent::Input(input) => self.on_input(input).await,
                 ChatEvent::Interrupt => self.interrupt().await,
             }
             if let Some(end) = self.end.take() {
@@ -254,32 +255,33 @@ impl Chat {
                 if method == "session/update" && params["sessionId"] == self.session.as_str() {
                     let update = &params["update"];
                     if update["sessionUpdate"] == "state_update" {
-                        self.state_reported(update);
+                        self.on_state_update(update);
                     } else {
                         self.view.lock().update(update);
                     }
                 }
             }
             Incoming::Request { id, method, params } => match method.as_str() {
-                "session/request_permission" => self.ask_permission(id, &params).await,
+                "session/request_permission" => self.on_permission_request(id, &params).await,
                 _ => self.client.reject(&id, &method).await,
             },
-            Incoming::Answer { id, outcome } => self.answered(id, outcome).await,
+            Incoming::Answer { id, outcome } => self.on_answer(id, outcome).await,
         }
     }
 
-    async fn answered(&mut self, id: u64, outcome: Result<Value, String>) {
+    async fn on_answer(&mut self, id: u64, outcome: Result<Value, String>) {
         match self.phase {
-            Phase::Greeting(asked) if asked == id => match outcome {
+            Phase::Initializing(request) if request == id => match outcome {
                 Ok(greeting) => {
                     self.version = greeting["protocolVersion"].as_u64().unwrap_or(1);
                     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
                     let session = json!({ "cwd": cwd, "mcpServers": [] });
-                    self.phase = Phase::Opening(self.client.request("session/new", &session).await);
+                    self.phase =
+                        Phase::OpeningSession(self.client.request("session/new", &session).await);
                 }
                 Err(why) => self.end = Some(Err(why)),
             },
-            Phase::Opening(asked) if asked == id => match outcome {
+            Phase::OpeningSession(request) if request == id => match outcome {
                 Ok(session) => {
                     self.session = session["sessionId"].as_str().unwrap_or_default().to_owned();
                     self.phase = Phase::Idle;
@@ -289,11 +291,11 @@ impl Chat {
                 }
                 Err(why) => self.end = Some(Err(why)),
             },
-            Phase::Turn { id: asked, .. } if asked == id => match outcome {
+            Phase::Turn { id: request, .. } if request == id => match outcome {
                 Ok(answer) if self.version >= 2 && answer["stopReason"].is_null() => {
                     self.turn_state.accepted = true;
                     if let Some(idle) = self.turn_state.idle.take() {
-                        self.end_turn(ended(&idle));
+                        self.end_turn(stop_reason(&idle));
                     }
                 }
                 outcome => {
@@ -305,13 +307,13 @@ impl Chat {
     }
 
     /// Handles a report of the agent whether it is working, in ACP version 2.
-    fn state_reported(&mut self, update: &Value) {
+    fn on_state_update(&mut self, update: &Value) {
         if self.version < 2 || !matches!(self.phase, Phase::Turn { .. }) {
             return;
         }
         match (update["state"] == "idle", self.turn_state.accepted) {
             (false, _) => (self.turn_state.worked, self.turn_state.idle) = (true, None),
-            (true, true) => self.end_turn(ended(update)),
+            (true, true) => self.end_turn(stop_reason(update)),
             // Without a report of work before it, this report is about an earlier turn.
             (true, false) if self.turn_state.worked => self.turn_state.idle = Some(update.clone()),
             (true, false) => {}
@@ -320,7 +322,7 @@ impl Chat {
 
     /// Ends the turn, with the stop reason or an error.
     fn end_turn(&mut self, end: Result<Option<String>, String>) {
-        // The agent does not wait for permissions any more.
+        // The agent no longer waits for permissions.
         self.permission_requests.clear();
         self.phase = Phase::Idle;
         self.last_turn_failed = end.is_err();
@@ -352,7 +354,7 @@ impl Chat {
         };
         match (typed, request) {
             (UserInput::Line(line), Some(request)) => match request.read(&line) {
-                Some(option) => self.decide(Some(option)).await,
+                Some(option) => self.answer_permission(Some(option)).await,
                 None => self.view.lock().note("Type the number of your choice."),
             },
             // Interrupting a request for permission interrupts the turn.
@@ -397,7 +399,7 @@ impl Chat {
                 let params = json!({ "sessionId": self.session });
                 self.client.notify("session/cancel", &params).await;
                 while !self.permission_requests.is_empty() {
-                    self.decide(None).await;
+                    self.answer_permission(None).await;
                 }
                 // The remaining prompts are not sent.
                 self.input.discard_rest();
@@ -407,7 +409,7 @@ impl Chat {
         }
     }
 
-    async fn ask_permission(&mut self, id: Value, params: &Value) {
+    async fn on_permission_request(&mut self, id: Value, params: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
         let options = options.iter().map(|it| Choice {
@@ -434,14 +436,14 @@ impl Chat {
         }
         self.permission_requests.push_back(request);
         if cancelled {
-            self.decide(None).await;
+            self.answer_permission(None).await;
         } else if !ask {
-            self.decide(automatic).await;
+            self.answer_permission(automatic).await;
         }
     }
 
     /// Answers the oldest request for permission. `None` means that the turn was cancelled.
-    async fn decide(&mut self, choice: Option<Choice>) {
+    async fn answer_permission(&mut self, choice: Option<Choice>) {
         let Some(request) = self.permission_requests.pop_front() else { return };
         let outcome = match &choice {
             Some(choice) => json!({ "outcome": "selected", "optionId": choice.id }),
@@ -457,7 +459,7 @@ impl Chat {
 }
 
 /// The params of `initialize`.
-fn greeting(version: u8) -> Value {
+fn initialize_params(version: u8) -> Value {
     let info = json!({
         "name": "conductor-try",
         "title": "conductor try",
@@ -477,7 +479,7 @@ fn greeting(version: u8) -> Value {
 }
 
 /// The stop reason or error in a report that the agent is idle.
-fn ended(idle: &Value) -> Result<Option<String>, String> {
+fn stop_reason(idle: &Value) -> Result<Option<String>, String> {
     match idle["stopReason"].as_str() {
         Some("error") => Err(client::one_line(&idle["error"])),
         reason => Ok(Some(reason.unwrap_or("end_turn").to_owned())),

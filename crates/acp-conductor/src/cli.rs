@@ -80,7 +80,7 @@ pub enum Command {
     #[command(disable_help_flag = true)]
     Component {
         /// The name of the component (see `conductor components`).
-        // A `--help` in place of the name is handled in `main`: the flags after a name are the component's own.
+        // `main` handles `--help` instead of a name. Flags after the name belong to the component.
         #[arg(allow_hyphen_values = true)]
         name: String,
 
@@ -485,7 +485,7 @@ impl McpBridge {
 
 fn parse_dialect(text: &str) -> Result<(String, Generation), String> {
     let (component, name) = text.split_once('=').ok_or("expected COMPONENT=NAME, such as 1=P3")?;
-    Ok((component.to_owned(), acp_conductor::config::dialect(name)?))
+    Ok((component.to_owned(), acp_conductor::config::parse_dialect(name)?))
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

@@ -53,19 +53,19 @@ pub struct Config {
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// The time that each component has to answer `initialize`.
-    pub greeting: Duration,
+    pub initialize: Duration,
     /// The grace period at shutdown, for open requests and then for the components to exit.
     pub grace: Duration,
     /// The maximum length of a line, in bytes. Longer lines are rejected.
-    pub line: usize,
+    pub max_line: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            greeting: Duration::from_secs(60),
+            initialize: Duration::from_secs(60),
             grace: Duration::from_secs(2),
-            line: 256 * 1024 * 1024,
+            max_line: 256 * 1024 * 1024,
         }
     }
 }
@@ -124,7 +124,7 @@ impl Config {
     ///
     /// # Errors
     /// There is no such component, or it is the agent.
-    pub fn pin(&mut self, component: &str, dialect: Generation) -> Result<(), String> {
+    pub fn set_dialect(&mut self, component: &str, dialect: Generation) -> Result<(), String> {
         let index = self.index_of("--dialect", component)?;
         if self.is_agent(index) {
             return Err(format!(
@@ -174,7 +174,7 @@ impl Config {
             // Without a random source no endpoint can be opened either, so this value is not used.
             nonce: random_token().unwrap_or_default(),
             nested: self.nested,
-            max_line: self.limits.line,
+            max_line: self.limits.max_line,
             watermarks: engine::Watermarks::DEFAULT,
             facts: facts.collect(),
             tapped: self.tap.is_some() || tracing::enabled!(tracing::Level::DEBUG),
@@ -192,7 +192,7 @@ impl Config {
         Chain {
             mode: self.mode,
             components: components.collect(),
-            initialize_timeout: milliseconds(self.limits.greeting),
+            initialize_timeout: milliseconds(self.limits.initialize),
             grace: milliseconds(self.limits.grace),
             any_version: self
                 .components
@@ -269,7 +269,7 @@ impl Spec {
             RawEnv::List(list) => list.into_iter().map(|pair| (pair.name, pair.value)).collect(),
         };
         let name = raw.name.unwrap_or_else(|| default_name(&raw.command, &raw.args));
-        let dialect = raw.dialect.as_deref().map(dialect).transpose()?;
+        let dialect = raw.dialect.as_deref().map(parse_dialect).transpose()?;
         Ok(Spec {
             name,
             program: raw.command,
@@ -356,7 +356,7 @@ struct RawServer {
 ///
 /// # Errors
 /// There is no such generation.
-pub fn dialect(name: &str) -> Result<Generation, String> {
+pub fn parse_dialect(name: &str) -> Result<Generation, String> {
     Generation::from_name(name).ok_or_else(|| {
         let names = Generation::ALL.map(Generation::name).join(", ");
         format!("there is no dialect {name:?}; the dialects are {names}")

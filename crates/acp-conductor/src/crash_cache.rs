@@ -62,7 +62,7 @@ impl CrashCache {
         if ours.is_empty() || spec.in_process.is_some() {
             return Vec::new();
         }
-        let build = build(spec);
+        let build = build_hash(spec);
         ours.into_iter().filter(|it| it.build == build).map(|it| it.kind.clone()).collect()
     }
 
@@ -72,7 +72,7 @@ impl CrashCache {
             return;
         }
         self.read();
-        let (command, build, day) = (key(spec), build(spec), today());
+        let (command, build, day) = (key(spec), build_hash(spec), today());
         self.entries.retain(|it| it.command != command || it.build == build && it.kind != kind);
         if self.entries.len() >= MAX_ENTRIES {
             self.entries.remove(0);
@@ -127,7 +127,7 @@ fn today() -> u64 {
 }
 
 /// A hash that changes when the program or a file among its arguments changes.
-fn build(spec: &Spec) -> u64 {
+fn build_hash(spec: &Spec) -> u64 {
     let program = Path::new(&spec.program);
     let on_path = std::env::var_os("PATH").filter(|_| program.components().count() == 1);
     let on_path = on_path.iter().flat_map(std::env::split_paths).map(|it| it.join(program));
@@ -154,7 +154,7 @@ mod tests {
         MessageKind { toward: Side::Editor, method: method.to_owned(), update }
     }
 
-    fn temporary(name: &str) -> PathBuf {
+    fn empty_directory(name: &str) -> PathBuf {
         let name = format!("conductor-crashes-{}-{name}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&directory);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_entry_expires_when_the_program_is_replaced() {
-        let directory = temporary("replaced");
+        let directory = empty_directory("replaced");
         let program = directory.join("proxy");
         fs::write(&program, "one").unwrap();
         let spec = Spec { program: program.to_string_lossy().into_owned(), ..Spec::default() };
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn an_entry_expires_after_thirty_days() {
-        let path = temporary("month").join("crashes");
+        let path = empty_directory("month").join("crashes");
         let entry = |age: u64| {
             let day = today() - age;
             Entry { command: 1, build: 2, day, kind: kind("a", None) }.line()

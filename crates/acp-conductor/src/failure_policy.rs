@@ -13,9 +13,9 @@ use crate::config::{Config, Spec, milliseconds};
 pub struct FailurePolicy {
     /// The backoff before a restart: the maximum delay of the first restart, which doubles with each
     /// further one, and the upper bound.
-    pub delay: (Duration, Duration),
+    pub restart_delay: (Duration, Duration),
     /// The restart count resets after this much uptime.
-    pub stable: Duration,
+    pub reset_after: Duration,
     /// How long a request may stay unanswered. Prompts and other long requests are exempt.
     pub answer_limit: Option<Duration>,
     /// How long a component may be silent during a prompt or another long request.
@@ -30,11 +30,11 @@ impl Default for FailurePolicy {
     fn default() -> FailurePolicy {
         let backoff = Backoff::default();
         FailurePolicy {
-            delay: (
+            restart_delay: (
                 Duration::from_millis(backoff.first_delay),
                 Duration::from_millis(backoff.max_delay),
             ),
-            stable: Duration::from_millis(backoff.reset_after),
+            reset_after: Duration::from_millis(backoff.reset_after),
             answer_limit: None,
             prompt_limit: None,
             cancel_limit: Some(Duration::from_secs(120)),
@@ -154,7 +154,7 @@ impl Config {
     ///
     /// # Errors
     /// There is no such component, or it cannot be bypassed.
-    pub fn on_crash(&mut self, option: &ForComponent<OnCrash>) -> Result<(), String> {
+    pub fn set_on_crash(&mut self, option: &ForComponent<OnCrash>) -> Result<(), String> {
         let index = self.index_for("--on-crash", option.component.as_deref())?;
         for spec in Config::chosen(&mut self.components, index) {
             // A guard is bypassed only if the option names it. If the component is a nested chain that
@@ -173,7 +173,7 @@ impl Config {
     ///
     /// # Errors
     /// There is no such component.
-    pub fn restarts(&mut self, option: &ForComponent<Restarts>) -> Result<(), String> {
+    pub fn set_restarts(&mut self, option: &ForComponent<Restarts>) -> Result<(), String> {
         let index = self.index_for("--restarts", option.component.as_deref())?;
         for spec in Config::chosen(&mut self.components, index) {
             if index.is_some() || spec.restarts.is_none() {
@@ -187,7 +187,7 @@ impl Config {
     ///
     /// # Errors
     /// There is no such component, it is the agent, or it is a guard and the value is `known`.
-    pub fn updates(&mut self, option: &ForComponent<Updates>) -> Result<(), String> {
+    pub fn set_updates(&mut self, option: &ForComponent<Updates>) -> Result<(), String> {
         let index = self.index_for("--updates", option.component.as_deref())?;
         if let Some(index) = index {
             let spec = &self.components[index];
@@ -216,7 +216,7 @@ impl Config {
     ///
     /// # Errors
     /// There is no such component, or it is the agent.
-    pub fn guard(&mut self, component: &str) -> Result<(), String> {
+    pub fn set_guard(&mut self, component: &str) -> Result<(), String> {
         let index = self.index_of("--guard", component)?;
         if self.is_agent(index) {
             return Err(format!("--guard: {component} is the agent; only proxies can be guards"));
@@ -302,9 +302,9 @@ fn policy(spec: &Spec, agent: bool, failure: &FailurePolicy) -> ComponentPolicy 
     let backoff = Backoff {
         max_restarts: most,
         window: milliseconds(within),
-        first_delay: milliseconds(failure.delay.0),
-        max_delay: milliseconds(failure.delay.1),
-        reset_after: milliseconds(failure.stable),
+        first_delay: milliseconds(failure.restart_delay.0),
+        max_delay: milliseconds(failure.restart_delay.1),
+        reset_after: milliseconds(failure.reset_after),
     };
     ComponentPolicy { restart, fallback, backoff, named: spec.on_crash_named }
 }
@@ -328,7 +328,7 @@ mod tests {
             ["a", r#"{"command":"b","guard":true}"#, "c"].map(|it| Spec::parse(it).unwrap());
         let mut config = Config::new(Mode::Agent, specs.to_vec());
         for option in options {
-            config.on_crash(&option.parse()?)?;
+            config.set_on_crash(&option.parse()?)?;
         }
         Ok(config)
     }
@@ -363,12 +363,12 @@ mod tests {
         assert!(why("d=stop").contains("a, b, c"));
         assert!(why("a=nothing").contains("restart,bypass"));
         let mut chain = config(&[]).unwrap();
-        assert!(chain.guard("3").is_err() && chain.guard("1").is_ok());
+        assert!(chain.set_guard("3").is_err() && chain.set_guard("1").is_ok());
         assert!(chain.components[0].guard);
         for wrong in ["5", "x/60", "5/soon", "5/-1"] {
             assert!(wrong.parse::<Restarts>().is_err(), "{wrong}");
         }
-        let mut updates = |option: &str| chain.updates(&option.parse()?);
+        let mut updates = |option: &str| chain.set_updates(&option.parse()?);
         assert!(updates("a=all").is_ok() && updates("known").is_ok());
         assert!(updates("b=known").unwrap_err().contains("guard"));
         assert!(updates("c=all").unwrap_err().contains("agent"));

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         }
         Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
         Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
-        Command::Try(options) => try_out(&options),
+        Command::Try(options) => try_chain(&options),
         Command::DemoAgent(agent) => serve(components::BuiltIn::build(&agent)),
         Command::Components => {
             print(|out| out.write_all(acp_conductor::builtin::list().as_bytes()))
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "conductor", out);
             Ok(())
         }),
-        Command::Man => print(manual),
+        Command::Man => print(write_manual),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -89,7 +89,7 @@ impl Failure {
 }
 
 fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(), Failure> {
-    let ending = in_runtime(mode, specs(&components)?, options, async |mut config| {
+    let ending = in_runtime(mode, parse_components(&components)?, options, async |mut config| {
         config.hung_up = Some(stdio::hung_up);
         acp_conductor::run(config, stdio::outer_streams(), wait_for_signal(true)).await
     })?;
@@ -100,9 +100,10 @@ fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(), F
 }
 
 fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Result<(), Failure> {
-    let report = in_runtime(Mode::Agent, specs(&components)?, options, async |config| {
-        acp_conductor::explain(config, wait_for_signal(true)).await
-    })?;
+    let report =
+        in_runtime(Mode::Agent, parse_components(&components)?, options, async |config| {
+            acp_conductor::explain(config, wait_for_signal(true)).await
+        })?;
     print(|out| match json {
         true => print_json(out, &report),
         false => write!(out, "{report}"),
@@ -125,10 +126,10 @@ fn show_status(pid: Option<u32>, json: bool) -> Result<(), Failure> {
 }
 
 /// `conductor try`: runs a chain and a chat with it.
-fn try_out(options: &TryArgs) -> Result<(), Failure> {
+fn try_chain(options: &TryArgs) -> Result<(), Failure> {
     let components = match options.components.is_empty() {
         true => demo_chain()?,
-        false => specs(&options.components)?,
+        false => parse_components(&options.components)?,
     };
     let mut style = chat::view::Style::default();
     match options.color {
@@ -144,7 +145,7 @@ fn try_out(options: &TryArgs) -> Result<(), Failure> {
     let chat_options = chat::Options { prompts, yes, wire, style, protocol };
     let logs = || log::start_file_only(&options.log, options.log_file.as_deref());
     let end = with_chain(Mode::Agent, components, &options.chain, logs, async |config| {
-        chat::run(config, chat_options, interrupts(), wait_for_signal(false)).await
+        chat::run(config, chat_options, interrupt_channel(), wait_for_signal(false)).await
     })?;
     match end.map_err(Failure::run)? {
         ChatEnd::Closed => Ok(()),
@@ -189,7 +190,7 @@ fn serve(component: acp_proxy::Component) -> Result<(), Failure> {
 }
 
 /// Parses the COMPONENT arguments. An error does not repeat the argument, which may contain a secret.
-fn specs(components: &[String]) -> Result<Vec<Spec>, Failure> {
+fn parse_components(components: &[String]) -> Result<Vec<Spec>, Failure> {
     let read = |(number, text): (usize, &String)| {
         Spec::parse(text).map_err(|why| {
             Failure::usage(format!(
@@ -227,14 +228,14 @@ fn with_chain<T>(
     let warnings = acp_conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
     let mut config = Config::new(mode, specs);
     for (component, generation) in &options.dialect {
-        config.pin(component, *generation).map_err(Failure::usage)?;
+        config.set_dialect(component, *generation).map_err(Failure::usage)?;
     }
     config.mcp_bridge = options.mcp_bridge.policy();
     apply_failure_options(&mut config, options).map_err(Failure::usage)?;
     config.status = options.status == Switch::On;
-    config.limits.greeting = options.init_timeout;
+    config.limits.initialize = options.init_timeout;
     config.limits.grace = options.grace;
-    config.limits.line = options.max_line;
+    config.limits.max_line = options.max_line;
     let tag = acp_conductor::host::leftovers::ProcessTag::random();
     // The reaper is forked while the program still has a single thread.
     #[cfg(unix)]
@@ -261,16 +262,16 @@ fn with_chain<T>(
 /// Applies the options about failures. Options that name a component override those that do not.
 fn apply_failure_options(config: &mut Config, options: &ChainOptions) -> Result<(), String> {
     config.check_failure_policy(true)?;
-    options.guard.iter().try_for_each(|component| config.guard(component))?;
+    options.guard.iter().try_for_each(|component| config.set_guard(component))?;
     for named in [true, false] {
         let on_crash = options.on_crash.iter().filter(|it| it.component.is_some() == named);
-        on_crash.into_iter().try_for_each(|option| config.on_crash(option))?;
+        on_crash.into_iter().try_for_each(|option| config.set_on_crash(option))?;
         let updates = options.updates.iter().filter(|it| it.component.is_some() == named);
-        updates.into_iter().try_for_each(|option| config.updates(option))?;
+        updates.into_iter().try_for_each(|option| config.set_updates(option))?;
         let restarts = options.restarts.iter().filter(|it| it.component.is_some() == named);
-        restarts.into_iter().try_for_each(|option| config.restarts(option))?;
+        restarts.into_iter().try_for_each(|option| config.set_restarts(option))?;
     }
-    config.failure.delay = options.restart_delay;
+    config.failure.restart_delay = options.restart_delay;
     config.failure.answer_limit = options.answer_limit.0;
     config.failure.prompt_limit = options.prompt_limit.0;
     config.failure.cancel_limit = options.cancel_limit.0;
@@ -279,7 +280,7 @@ fn apply_failure_options(config: &mut Config, options: &ChainOptions) -> Result<
 }
 
 /// A channel that receives a message for each Ctrl-C from now on.
-fn interrupts() -> UnboundedReceiver<()> {
+fn interrupt_channel() -> UnboundedReceiver<()> {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         while tokio::signal::ctrl_c().await.is_ok() && sender.send(()).is_ok() {}
@@ -311,7 +312,7 @@ async fn wait_for_signal(by_interrupt: bool) {
 }
 
 /// Writes a single manual page, with a section for each command.
-fn manual(out: &mut dyn Write) -> io::Result<()> {
+fn write_manual(out: &mut dyn Write) -> io::Result<()> {
     let cli = Cli::command();
     let page = clap_mangen::Man::new(cli.clone());
     page.render_title(out)?;

@@ -112,7 +112,7 @@ impl Shell {
             true => (GreetingCache::load(), CrashCache::load()),
             false => (GreetingCache::default(), CrashCache::default()),
         };
-        let clients = Clients::new(config.limits.line);
+        let clients = Clients::new(config.limits.max_line);
         let setup = config.setup(&greetings, &crashes);
         let mut shell = Shell {
             journal: Journal::begin(config.journal.as_ref(), &setup),
@@ -143,7 +143,7 @@ impl Shell {
 
     /// Creates the I/O of every seat in the configuration.
     fn create_seats(&mut self) {
-        let max_line = self.config.limits.line;
+        let max_line = self.config.limits.max_line;
         self.seats.resize_with(self.config.components.len() + 1, || SeatIo::new(max_line));
     }
 
@@ -251,7 +251,7 @@ impl Shell {
                 // The core counts in the same way. Late events of the old component have the old number.
                 let incarnation = self.seat_io(seat).incarnation + 1;
                 *self.seat_io(seat) =
-                    SeatIo { incarnation, ..SeatIo::new(self.config.limits.line) };
+                    SeatIo { incarnation, ..SeatIo::new(self.config.limits.max_line) };
             }
             Output::Close(link) => {
                 self.seat_io(link.seat).port(link.port).into_iter().for_each(Link::close);
@@ -442,7 +442,7 @@ impl Shell {
 
     /// Uses the connection of a relay as the second link of an SCP proxy.
     fn attach_relay(&mut self, seat: Seat, incarnation: u32, stream: TcpStream) {
-        let mut relay = Link::new(self.config.limits.line);
+        let mut relay = Link::new(self.config.limits.max_line);
         let (reader, writer) = stream.into_split();
         relay.attach(Box::new(reader), Box::new(writer));
         let io = self.seat_io(seat);

@@ -182,11 +182,11 @@ mod tests {
 
     #[test]
     fn escaped_json_has_the_same_value_and_no_control_characters() {
-        let said = "a\u{9b}2J\u{202e}b\x7f\n\x1b";
-        let text = serde_json::to_string(said).expect("a string");
+        let original = "a\u{9b}2J\u{202e}b\x7f\n\x1b";
+        let text = serde_json::to_string(original).expect("a string");
         let shown = json(&text);
         assert!(shown.chars().all(is_printable), "{shown:?}");
-        assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), said);
+        assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), original);
     }
 
     /// The number of reads per character must not depend on the number of sequences in the text. If each of them

@@ -60,8 +60,8 @@ mod linux {
 
     /// The total size that this process may add to its pipes.
     fn quota() -> usize {
-        static MOST: OnceLock<usize> = OnceLock::new();
-        *MOST.get_or_init(|| {
+        static QUOTA: OnceLock<usize> = OnceLock::new();
+        *QUOTA.get_or_init(|| {
             let pages = std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft");
             let pages: Option<usize> = pages.ok().and_then(|it| it.trim().parse().ok());
             // 0 means no limit. The default is used in this case and if the file cannot be read.

@@ -180,7 +180,7 @@ async fn wait(
     // Also kills the children, so that the pipes are closed.
     group.end(&mut child).await;
     let how = match child.wait().await {
-        Ok(status) => how(status),
+        Ok(status) => exit_cause(status),
         Err(error) => ExitCause::NotStarted(error.to_string()),
     };
     if let Some(tag) = tag {
@@ -240,7 +240,7 @@ pub fn truncated(text: &str) -> &str {
 }
 
 #[cfg(unix)]
-fn how(status: ExitStatus) -> ExitCause {
+fn exit_cause(status: ExitStatus) -> ExitCause {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => ExitCause::Status(code),
@@ -250,6 +250,6 @@ fn how(status: ExitStatus) -> ExitCause {
 }
 
 #[cfg(not(unix))]
-fn how(status: ExitStatus) -> ExitCause {
+fn exit_cause(status: ExitStatus) -> ExitCause {
     ExitCause::Status(status.code().unwrap_or(-1))
 }

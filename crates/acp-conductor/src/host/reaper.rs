@@ -241,7 +241,7 @@ mod tests {
         (reading.into(), writing.into())
     }
 
-    async fn start(command: &str, pipe: &OwnedFd) -> io::Result<(Process, Ended)> {
+    async fn start(command: &str, pipe: &OwnedFd) -> io::Result<(Process, ExitReceiver)> {
         let cleanup =
             ProcessCleanup { reaper: Some(pipe.as_raw_fd()), ..ProcessCleanup::default() };
         let (ended, has_ended) = tokio::sync::mpsc::unbounded_channel();
@@ -249,7 +249,7 @@ mod tests {
         Process::start(&spec, (Seat(1), 0), cleanup, ended, |_| {}).map(|it| (it.0, has_ended))
     }
 
-    type Ended = tokio::sync::mpsc::UnboundedReceiver<crate::host::process::ComponentExit>;
+    type ExitReceiver = tokio::sync::mpsc::UnboundedReceiver<crate::host::process::ComponentExit>;
 
     /// Issue 11, item 15.
     #[tokio::test]
@@ -261,7 +261,8 @@ mod tests {
         let file = |name: &str, text: &str, mode: u32| {
             let path = directory.join(name);
             std::fs::write(&path, text).expect("a file");
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("it is ours");
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))
+                .expect("the directory belongs to the test");
             path.display().to_string()
         };
         let commands = [
@@ -278,7 +279,7 @@ mod tests {
             list.read(reading.as_fd());
             assert!(list.0.is_empty(), "{command}: {list:?}");
         }
-        std::fs::remove_dir_all(directory).expect("it is ours");
+        std::fs::remove_dir_all(directory).expect("the directory belongs to the test");
     }
 
     #[tokio::test]
@@ -290,7 +291,7 @@ mod tests {
         let leader = process.pid().expect("it runs").cast_signed();
         assert_eq!(list.0.values().copied().collect::<Vec<_>>(), [(leader, own(leader))]);
         process.kill();
-        ended.recv().await.expect("its end");
+        ended.recv().await.expect("the exit of the component");
         list.read(reading.as_fd());
         assert!(list.0.is_empty(), "{list:?}");
     }
@@ -309,12 +310,12 @@ mod tests {
         GroupList(BTreeMap::from([(1, (leader, started - 1))])).kill();
         // A signal from `kill` would have arrived before this one.
         process.terminate();
-        let how = ended.recv().await.expect("its end").how;
+        let how = ended.recv().await.expect("the exit of the component").how;
         assert_eq!(how, router::ExitCause::Signal(libc::SIGTERM));
         let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
         let leader = process.pid().expect("it runs").cast_signed();
         GroupList(BTreeMap::from([(1, (leader, own(leader)))])).kill();
-        let how = ended.recv().await.expect("its end").how;
+        let how = ended.recv().await.expect("the exit of the component").how;
         assert_eq!(how, router::ExitCause::Signal(libc::SIGKILL));
     }
 

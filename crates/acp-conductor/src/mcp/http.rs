@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 
 use self::reply::{EVENTS, ErrorReply, JSON, Reply, empty, error_reply, events, json};
 use self::session::{
-    MessageKind, OutgoingMessage, Reader, Request as PendingRequest, Session, SessionLifetime,
+    MessageKind, OutgoingMessage, PendingRequest, Reader, Session, SessionLifetime,
 };
 use super::listeners::{Acceptor, Credentials, ListenerContext};
 use super::{ClientEvent, ClientSender};

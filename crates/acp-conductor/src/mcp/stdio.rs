@@ -225,31 +225,33 @@ async fn pass_on(
     context: &ListenerContext,
     errors: &Sender<Bytes>,
 ) -> io::Result<()> {
-    let ended = || io::Error::other("the conductor is shutting down");
+    let shutting_down = || io::Error::other("the conductor is shutting down");
     match line {
-        Line::Text(line) => {
-            context.events.send(ClientEvent::Line { client_id, line }).await.map_err(|_| ended())
-        }
+        Line::Text(line) => context
+            .events
+            .send(ClientEvent::Line { client_id, line })
+            .await
+            .map_err(|_| shutting_down()),
         Line::TooLong { scan, length } => {
             let error = too_long_error(&scan, length, context.max_line);
             // A response is replaced by the error. Other messages are answered with it.
             if let DamagedLine::Response(_) = DamagedLine::from(&*scan) {
                 let event = ClientEvent::Line { client_id, line: error };
-                return context.events.send(event).await.map_err(|_| ended());
+                return context.events.send(event).await.map_err(|_| shutting_down());
             }
-            errors.send(error).await.map_err(|_| ended())
+            errors.send(error).await.map_err(|_| shutting_down())
         }
     }
 }
 
 /// The error for a line that is too long. It has the id of the request or response, if that can be determined.
-pub(super) fn too_long_error(scan: &Scan, length: usize, longest: usize) -> Bytes {
+pub(super) fn too_long_error(scan: &Scan, length: usize, max_line: usize) -> Bytes {
     let id = match DamagedLine::from(scan) {
         DamagedLine::Request(id) | DamagedLine::Response(id) => id,
         DamagedLine::Ambiguous(_) | DamagedLine::Unreadable => Id::NULL,
     };
     let message = format!(
-        "this line of {length} bytes is too long: the limit is {longest} bytes; start the conductor \
+        "this line of {length} bytes is too long: the limit is {max_line} bytes; start the conductor \
          with a larger --max-line"
     );
     Message::response(id, Outcome::error(code::INVALID_REQUEST, &message)).to_line().into()
@@ -270,12 +272,12 @@ async fn write(
                 None => return to.flush().await,
             },
         };
-        add(&mut batch, &first);
+        append_line(&mut batch, &first);
         while batch.len() < BATCH
             && let Some(line) = receiver.try_next()
         {
             read += line.len();
-            add(&mut batch, &line);
+            append_line(&mut batch, &line);
         }
         write_all(&batch, receiver, to).await?;
         receiver.mark_written(read);
@@ -302,7 +304,7 @@ async fn write_all(
     Ok(())
 }
 
-fn add(batch: &mut Vec<u8>, line: &[u8]) {
+fn append_line(batch: &mut Vec<u8>, line: &[u8]) {
     batch.reserve(line.len() + 1);
     batch.extend_from_slice(line);
     batch.push(b'\n');

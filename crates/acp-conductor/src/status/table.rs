@@ -28,7 +28,8 @@ pub fn text(found: &QueryResult) -> String {
 }
 
 fn chain(status: &Status) -> String {
-    let mut text = format!("{}  {}  up {}", status.pid, status.mode, time(status.uptime_seconds));
+    let mut text =
+        format!("{}  {}  up {}", status.pid, status.mode, format_duration(status.uptime_seconds));
     if status.state != ChainState::Running {
         let _ = write!(text, "  {}", status.state);
     }
@@ -40,7 +41,11 @@ fn chain(status: &Status) -> String {
     }
     let _ = writeln!(text, "  in {}", printable(&status.cwd));
     if status.editor.out_bytes > 0 {
-        let _ = writeln!(text, "  the editor has not read {} yet", size(status.editor.out_bytes));
+        let _ = writeln!(
+            text,
+            "  the editor has not read {} yet",
+            format_size(status.editor.out_bytes)
+        );
     }
     if status.editor.paused {
         let _ = writeln!(text, "  reading from the editor is paused");
@@ -55,7 +60,7 @@ fn table(text: &mut String, components: &[Component]) {
     let columns = Columns::of(&rows);
     let rest = WIDTH.saturating_sub(columns.before_last() + 2).max(MIN_COMMAND_WIDTH);
     for (index, row) in rows.iter_mut().enumerate() {
-        row[HEAD.len() - 1] = cut(&row[HEAD.len() - 1], rest);
+        row[HEAD.len() - 1] = shorten(&row[HEAD.len() - 1], rest);
         let _ = writeln!(text, "  {}", columns.line(row));
         if let Some(component) = index.checked_sub(1).and_then(|index| components.get(index)) {
             last_exit(text, component);
@@ -79,8 +84,8 @@ fn cells(component: &Component) -> [String; 11] {
         or_dash(component.pid.map(|pid| pid.to_string())),
         component.state.to_string(),
         component.restarts.to_string(),
-        or_dash(component.uptime_seconds.map(time)),
-        format!("{}{held}", size(queue.out_bytes)),
+        or_dash(component.uptime_seconds.map(format_duration)),
+        format!("{}{held}", format_size(queue.out_bytes)),
         queue.owes.to_string(),
         printable(without_directory(&component.command)),
     ]
@@ -89,10 +94,10 @@ fn cells(component: &Component) -> [String; 11] {
 /// Appends how the previous process ended and the end of its stderr.
 fn last_exit(text: &mut String, component: &Component) {
     let Some(exit) = &component.last_exit else { return };
-    let _ = writeln!(text, "     last exit: {}", cut(&printable(exit), WIDTH - 16));
+    let _ = writeln!(text, "     last exit: {}", shorten(&printable(exit), WIDTH - 16));
     let lines = &component.exit_words;
     for line in &lines[lines.len().saturating_sub(MAX_STDERR_LINES)..] {
-        let _ = writeln!(text, "       {}", cut(&printable(line), WIDTH - 7));
+        let _ = writeln!(text, "       {}", shorten(&printable(line), WIDTH - 7));
     }
 }
 
@@ -104,7 +109,7 @@ fn next_start(text: &mut String, component: &Component) {
 }
 
 /// Formats a duration with its two largest units: `12s`, `3m 12s`, `2h 5m`, `3d 4h`.
-fn time(seconds: f64) -> String {
+fn format_duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0) as u64;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match (days, hours, minutes) {
@@ -115,7 +120,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-fn size(bytes: usize) -> String {
+fn format_size(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
@@ -139,7 +144,7 @@ fn without_directory(command: &str) -> &str {
 }
 
 /// Shortens a text to this number of characters.
-fn cut(text: &str, width: usize) -> String {
+fn shorten(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
         None => text.to_owned(),
@@ -278,10 +283,10 @@ mod tests {
     fn durations_and_sizes_are_formatted_briefly() {
         let times = [(0.999, "0s"), (59.0, "59s"), (3599.9, "59m 59s"), (7500.0, "2h 5m")];
         for (seconds, text) in times.into_iter().chain([(273_600.0, "3d 4h"), (-1.0, "0s")]) {
-            assert_eq!(time(seconds), text);
+            assert_eq!(format_duration(seconds), text);
         }
         for (bytes, text) in [(1023, "1023 B"), (1536, "1.5 KiB"), (2 << 20, "2.0 MiB")] {
-            assert_eq!(size(bytes), text);
+            assert_eq!(format_size(bytes), text);
         }
     }
 

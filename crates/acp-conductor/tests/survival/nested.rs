@@ -198,7 +198,7 @@ fn embedded(seen: &Arc<Seen>) -> Config {
     });
     let specs = vec![Spec::in_process("proxy", proxy), Spec::in_process("agent", agent)];
     let mut config = Config::new(Mode::Agent, specs);
-    config.failure.delay = (std::time::Duration::ZERO, std::time::Duration::ZERO);
+    config.failure.restart_delay = (std::time::Duration::ZERO, std::time::Duration::ZERO);
     config.failure.notices = false;
     config
 }

@@ -27,7 +27,7 @@ const PROGRESS: &str = "notifications/progress";
 pub(super) struct Session {
     pub client_id: ClientId,
     pub ticket: Ticket,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
 /// How long a client stays connected.
@@ -41,7 +41,7 @@ pub(super) enum SessionLifetime {
     Established,
 }
 
-struct State {
+struct SessionState {
     outgoing: ClientReceiver,
     lifetime: SessionLifetime,
     /// The open response streams, in the order in which they were opened.
@@ -61,28 +61,28 @@ struct State {
 
 /// The messages for one open response.
 struct Stream {
-    kind: Kind,
+    kind: StreamKind,
     messages: VecDeque<OutgoingMessage>,
     /// Whether the response ends after these messages.
     complete: bool,
     reader: Option<Waker>,
 }
 
-enum Kind {
+enum StreamKind {
     Get,
-    Post { requests: Vec<Request>, only_answers: bool },
+    Post { requests: Vec<PendingRequest>, only_answers: bool },
 }
 
 /// A request of the client that has not been answered.
-pub(super) struct Request {
+pub(super) struct PendingRequest {
     pub id: Id,
     token: Option<Id>,
 }
 
-impl Request {
-    pub(crate) fn new(id: &Id, call: &Call) -> Request {
+impl PendingRequest {
+    pub(crate) fn new(id: &Id, call: &Call) -> PendingRequest {
         let token = call.params.as_ref().and_then(|it| it.at(&["_meta", "progressToken"]));
-        Request { id: id.detached(), token: token.and_then(|it| Id::new(it.detached())) }
+        PendingRequest { id: id.detached(), token: token.and_then(|it| Id::new(it.detached())) }
     }
 }
 
@@ -112,7 +112,7 @@ impl Session {
         outgoing: ClientReceiver,
         lifetime: SessionLifetime,
     ) -> Arc<Session> {
-        let state = State {
+        let state = SessionState {
             outgoing,
             lifetime,
             streams: BTreeMap::new(),
@@ -131,10 +131,10 @@ impl Session {
     /// Opens the response to a POST with these requests. With `only_answers` it carries no other messages.
     pub(crate) fn open_post(
         self: &Arc<Session>,
-        requests: Vec<Request>,
+        requests: Vec<PendingRequest>,
         only_answers: bool,
     ) -> Reader {
-        let kind = Kind::Post { requests, only_answers };
+        let kind = StreamKind::Post { requests, only_answers };
         Reader { number: self.change(|state| state.open(kind)), session: self.clone() }
     }
 
@@ -144,13 +144,13 @@ impl Session {
         let number = self.change(|state| {
             let mut messages = VecDeque::new();
             for stream in state.streams.values_mut() {
-                if matches!(stream.kind, Kind::Get) {
+                if matches!(stream.kind, StreamKind::Get) {
                     messages.append(&mut stream.messages);
                     stream.complete = true;
                     state.to_wake.extend(stream.reader.take());
                 }
             }
-            let number = state.open(Kind::Get);
+            let number = state.open(StreamKind::Get);
             if let Some(stream) = state.streams.get_mut(&number) {
                 messages.append(&mut stream.messages);
                 stream.messages = messages;
@@ -162,7 +162,7 @@ impl Session {
 
     /// Disconnects the client.
     pub(crate) fn disconnect(&self) {
-        self.change(State::disconnect);
+        self.change(SessionState::disconnect);
     }
 
     /// Distributes the messages to the client to its streams. Ready when the client or the conductor has
@@ -196,7 +196,7 @@ impl Session {
     }
 
     /// Changes the state under the lock, then wakes tasks.
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut SessionState) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut state);
         let to_wake = std::mem::take(&mut state.to_wake);
@@ -206,9 +206,9 @@ impl Session {
     }
 }
 
-impl State {
+impl SessionState {
     /// Opens a stream. Returns its number.
-    fn open(&mut self, kind: Kind) -> u64 {
+    fn open(&mut self, kind: StreamKind) -> u64 {
         let number = self.opened;
         self.opened += 1;
         let mut stream = Stream { kind, messages: VecDeque::new(), complete: false, reader: None };
@@ -278,8 +278,9 @@ impl State {
     /// Adds a message that does not belong to a request of the client to the best open stream.
     fn route_to_any_stream(&mut self, line: Bytes, kind: MessageKind) {
         let open = || self.streams.iter().rev().filter(|(_, stream)| stream.accepts_any_message());
-        let wanted =
-            |stream: &Stream| matches!(stream.kind, Kind::Get) == (kind == MessageKind::Other);
+        let wanted = |stream: &Stream| {
+            matches!(stream.kind, StreamKind::Get) == (kind == MessageKind::Other)
+        };
         let best = open().find(|(_, stream)| wanted(stream)).or_else(|| open().next());
         let number = best.map(|(number, _)| *number);
         let message = OutgoingMessage { line, kind, counted: true };
@@ -310,10 +311,10 @@ impl State {
     }
 
     /// The stream with a matching request. The oldest one, if the client has used an id twice.
-    fn stream(&mut self, matches: impl Fn(&Request) -> bool) -> Option<&mut Stream> {
+    fn stream(&mut self, matches: impl Fn(&PendingRequest) -> bool) -> Option<&mut Stream> {
         self.streams.values_mut().find(|stream| match &stream.kind {
-            Kind::Post { requests, .. } => requests.iter().any(&matches),
-            Kind::Get => false,
+            StreamKind::Post { requests, .. } => requests.iter().any(&matches),
+            StreamKind::Get => false,
         })
     }
 
@@ -326,11 +327,11 @@ impl State {
 impl Stream {
     /// Whether the stream can carry messages that do not belong to its requests.
     fn accepts_any_message(&self) -> bool {
-        !self.complete && !matches!(self.kind, Kind::Post { only_answers: true, .. })
+        !self.complete && !matches!(self.kind, StreamKind::Post { only_answers: true, .. })
     }
 
     fn close_request(&mut self, id: &Id) {
-        if let Kind::Post { requests, .. } = &mut self.kind {
+        if let StreamKind::Post { requests, .. } = &mut self.kind {
             if let Some(at) = requests.iter().position(|request| request.id == *id) {
                 requests.remove(at);
             }
@@ -340,7 +341,7 @@ impl Stream {
 
     fn end(&mut self) {
         self.complete = true;
-        let Kind::Post { requests, .. } = &mut self.kind else { return };
+        let StreamKind::Post { requests, .. } = &mut self.kind else { return };
         for request in requests.drain(..) {
             let message = "the connection to the MCP server was closed";
             let answer =
