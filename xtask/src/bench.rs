@@ -1,15 +1,16 @@
-//! `cargo xtask bench`: the conductor against the reference and against the floor, in one run.
+//! `cargo xtask bench`: compares the conductor with the reference conductor and with the floor (bare pipes), in one
+//! run.
 //!
 //! # Layout
-//! - [`contender`]: who is measured and how it is started
-//! - [`chain`]: one running chain, with us as its editor
+//! - [`contender`]: the compared programs, and how each is started
+//! - [`chain`]: one running chain, with the benchmark as its editor
 //! - [`probe`], [`tool`]: the measurements; [`proxy_cost`]: what one proxy adds to a prompt
-//! - [`metric`], [`tally`]: what they measure, and the figures of all rounds
-//! - [`target`], [`report`]: what the figures have to be, and `BENCHMARKS.md`
-//! - [`machine`]: what the operating system tells and is told
+//! - [`metric`], [`results`]: the metrics, and their figures from all rounds
+//! - [`target`], [`report`]: the targets for the figures, and `BENCHMARKS.md`
+//! - [`machine`]: CPU affinity, CPU time and memory
 //!
-//! Nothing here may hang: each chain is killed when its time is up, and a measurement that fails is
-//! reported while the others go on.
+//! The benchmark never hangs: each chain is killed after a timeout. A failed measurement is reported, and the others go
+//! on.
 
 mod chain;
 mod contender;
@@ -18,7 +19,7 @@ mod metric;
 mod probe;
 mod proxy_cost;
 mod report;
-mod tally;
+mod results;
 mod target;
 mod tool;
 
@@ -33,7 +34,7 @@ use machine::Pinned;
 use metric::Metric;
 use probe::{Effort, Probe};
 use proxy_cost::Costs;
-use tally::Tally;
+use results::BenchResults;
 
 use crate::peers;
 
@@ -49,7 +50,7 @@ pub const USAGE: &str = "[--quick] [--no-reference] [--only WORD] [--no-write] [
   --no-build       measure the release binaries as they are
   --ours PROGRAM   measure another program in our place; writes nothing";
 
-/// The lengths of chain that are measured.
+/// The numbers of proxies that are measured.
 const PROXIES: [usize; 5] = [0, 1, 2, 4, 8];
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
@@ -67,32 +68,32 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let effort = if options.quick { Effort::QUICK } else { Effort::FULL };
     let machine = machine::describe();
     let stderr = bin.join("bench-stderr.txt");
-    let mut tally = measure(&programs, &options, effort, &stderr);
+    let mut results = measure(&programs, &options, effort, &stderr);
     let costs = measure_proxy_cost(&programs, &options, effort, &stderr).unwrap_or_else(|error| {
-        tally.fail(format!("{}: {error}", proxy_cost::NAME));
+        results.fail(format!("{}: {error}", proxy_cost::NAME));
         None
     });
     println!("{machine}\n");
-    if !tally.is_empty() {
-        println!("{}\n{}", report::figures(&tally), report::targets(&tally));
+    if !results.is_empty() {
+        println!("{}\n{}", report::figures(&results), report::targets(&results));
     }
     println!("{}", report::proxy_costs(costs.as_ref()));
     if options.writes() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("BENCHMARKS.md");
-        fs::write(&path, report::document(&tally, costs.as_ref(), effort, &machine))
+        fs::write(&path, report::document(&results, costs.as_ref(), effort, &machine))
             .map_err(|it| format!("{}: {it}", path.display()))?;
     }
     Ok(())
 }
 
-fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path) -> Tally {
+fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path) -> BenchResults {
     let probes: Vec<Probe> = Probe::ALL.into_iter().filter(|it| options.wants(it.name())).collect();
     if probes.is_empty() {
-        return Tally::default();
+        return BenchResults::default();
     }
     let begin = Instant::now();
-    let mut tally = Tally::default();
-    // Not tried again: what hangs would cost its whole time in every round.
+    let mut results = BenchResults::default();
+    // A failed measurement is not repeated in later rounds: a hanging one would cost its whole timeout each time.
     let mut failed = Vec::new();
     for round in 1..=effort.rounds {
         for proxies in PROXIES {
@@ -107,11 +108,11 @@ fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path
                     match run.run() {
                         Ok(figures) => {
                             for (metric, figure) in figures {
-                                tally.add(metric, proxies, contender, figure);
+                                results.add(metric, proxies, contender, figure);
                             }
                         }
                         Err(error) => {
-                            tally.fail(run.complain(&error));
+                            results.fail(run.complain(&error));
                             failed.push((probe, proxies, contender));
                         }
                     }
@@ -120,7 +121,7 @@ fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path
         }
         eprintln!("round {round} of {}, {} s", effort.rounds, begin.elapsed().as_secs());
     }
-    tally
+    results
 }
 
 fn measure_proxy_cost(
@@ -205,7 +206,7 @@ impl Options {
         let mut names = Probe::ALL.map(Probe::name).into_iter().chain([proxy_cost::NAME]);
         if !names.any(|it| options.wants(it)) {
             return Err(format!(
-                "no measurement has that word in its name\nusage: cargo xtask bench {USAGE}"
+                "no measurement has this text in its name\nusage: cargo xtask bench {USAGE}"
             ));
         }
         Ok(options)
@@ -216,7 +217,7 @@ impl Options {
         self.only.as_ref().is_none_or(|word| name.contains(word.as_str()))
     }
 
-    /// A part of the figures, or those of something else, must not replace the whole.
+    /// Whether `BENCHMARKS.md` may be written: not with a part of the figures, or with those of another program.
     fn writes(&self) -> bool {
         !self.no_write && !self.no_reference && self.only.is_none() && self.ours.is_none()
     }
@@ -231,7 +232,7 @@ fn build() -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("cargo build: {status}")) }
 }
 
-/// The editor's side is part of what is measured, so it must not be a debug build.
+/// Runs the benchmark in a release build, because the editor's side is part of the measurement.
 fn run_optimised(arguments: &[String]) -> Result<(), String> {
     let program = bin_directory()?.with_file_name("release").join("xtask");
     let status = Command::new(&program)
@@ -243,7 +244,7 @@ fn run_optimised(arguments: &[String]) -> Result<(), String> {
 }
 
 fn bin_directory() -> Result<PathBuf, String> {
-    let program = env::current_exe().map_err(|error| format!("where am I: {error}"))?;
+    let program = env::current_exe().map_err(|error| format!("the path of xtask: {error}"))?;
     program.parent().map(Path::to_owned).ok_or_else(|| "a program without a folder".to_owned())
 }
 

@@ -1,5 +1,5 @@
-//! What is kept outside the repository: other people's programs that we measure and test against, and builds of this
-//! project that take long in a fresh checkout.
+//! The cache outside the repository. It has third-party programs for tests and benchmarks, and builds of this project
+//! that take long in a fresh checkout.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use testkit::peers::cache;
 
 use crate::tool::{at, cargo, run};
 
-/// A program published as a crate.
+/// A program that is published as a crate.
 #[derive(Debug, Clone, Copy)]
-pub struct Published {
+pub struct PublishedCrate {
     pub name: &'static str,
     pub version: &'static str,
     pub profile: Profile,
@@ -20,38 +20,38 @@ pub struct Published {
 /// How a program is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Ready soon: for what tests run.
+    /// Fast to compile: for tests.
     Dev,
-    /// Optimised: for what is measured.
+    /// Optimised: for benchmarks.
     Release,
 }
 
-impl Published {
+impl PublishedCrate {
     fn root(&self) -> PathBuf {
         let suffix = if self.profile == Profile::Dev { "-dev" } else { "" };
         cache().join(format!("{}-{}{suffix}", self.name, self.version))
     }
 
-    /// The path of its binary, which has the crate's name; installed now if it is not there yet.
+    /// The path of its binary, which has the name of the crate. Installs it if it is missing.
     pub fn installed(&self) -> Result<PathBuf, String> {
         if self.binary().is_file() {
             return Ok(self.binary());
         }
-        let workshop = Workshop::open()?;
-        self.install(&workshop)?;
-        workshop.close();
+        let builds = ThirdPartyBuilds::open()?;
+        self.install(&builds)?;
+        builds.close();
         Ok(self.binary())
     }
 
-    /// Installs it if it is not there yet.
-    pub fn install(&self, workshop: &Workshop) -> Result<(), String> {
+    /// Installs it if it is missing.
+    pub fn install(&self, builds: &ThirdPartyBuilds) -> Result<(), String> {
         if self.binary().is_file() {
             return Ok(());
         }
-        let Published { name, version, profile } = self;
+        let PublishedCrate { name, version, profile } = self;
         let root = self.root();
         eprintln!("installing {name} {version} in {}", root.display());
-        let mut command = workshop.cargo("install");
+        let mut command = builds.cargo("install");
         command.args([*name, "--version", &*format!("={version}"), "--root"]).arg(&root);
         if *profile == Profile::Dev {
             command.arg("--debug");
@@ -69,27 +69,27 @@ impl Published {
     }
 }
 
-/// More than this is not kept: about ten checkouts.
+/// The maximum size of the cached builds, in bytes: about ten checkouts.
 const MOST_KEPT: u64 = 4 << 30;
 
-/// A target folder for what is built for other platforms, or with a fuzzer. In a fresh checkout only the crates of this
-/// project are compiled there; the dependencies are compiled already. Only one process at a time builds there; others
-/// wait.
+/// The cached target folder of builds for other platforms and of fuzz targets. A fresh checkout compiles only the
+/// crates of this project there, because the dependencies are compiled already. One process at a time builds there,
+/// others wait.
 #[derive(Debug)]
-pub struct KeptBuilds {
+pub struct CachedBuilds {
     target: PathBuf,
     _lock: File,
 }
 
-impl KeptBuilds {
-    pub fn open() -> Result<KeptBuilds, String> {
+impl CachedBuilds {
+    pub fn open() -> Result<CachedBuilds, String> {
         let lock = lock("builds.lock", "another build for other platforms")?;
         let target = cache().join("builds");
-        // Each checkout leaves its own crates there, and each change of a dependency its old version.
+        // Each checkout leaves its crates there, and each update of a dependency leaves its old version.
         if size(&target) > MOST_KEPT {
             fs::remove_dir_all(&target).map_err(at(&target))?;
         }
-        Ok(KeptBuilds { target, _lock: lock })
+        Ok(CachedBuilds { target, _lock: lock })
     }
 
     /// The path of the target folder.
@@ -97,20 +97,20 @@ impl KeptBuilds {
         &self.target
     }
 
-    /// Lets a Cargo command build there.
+    /// Makes a Cargo command build in this folder.
     pub fn apply<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("CARGO_TARGET_DIR", &self.target).env("CARGO_INCREMENTAL", "0")
     }
 }
 
-/// How many bytes the files in a folder have.
+/// The size of the files in a folder, in bytes.
 fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let sizes = entries.filter_map(|entry| entry.metadata().ok().map(|it| (entry, it)));
     sizes.map(|(entry, it)| if it.is_dir() { size(&entry.path()) } else { it.len() }).sum()
 }
 
-/// Locks a file in the cache. Says what it waits for.
+/// Locks a file in the cache. Prints a message if it must wait.
 fn lock(name: &str, other: &str) -> Result<File, String> {
     let cache = cache();
     fs::create_dir_all(&cache).map_err(at(&cache))?;
@@ -123,34 +123,34 @@ fn lock(name: &str, other: &str) -> Result<File, String> {
     Ok(lock)
 }
 
-/// Where third-party programs are compiled: one target folder for all of them, because they have many
-/// dependencies in common. Only one process at a time builds there; others wait.
+/// The target folder of all third-party programs, which share many dependencies. One process at a time builds there,
+/// others wait.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct ThirdPartyBuilds {
     target: PathBuf,
     _lock: File,
 }
 
-impl Workshop {
-    pub fn open() -> Result<Workshop, String> {
+impl ThirdPartyBuilds {
+    pub fn open() -> Result<ThirdPartyBuilds, String> {
         let lock = lock("peers-target.lock", "another build of third-party programs")?;
-        Ok(Workshop { target: cache().join("peers-target"), _lock: lock })
+        Ok(ThirdPartyBuilds { target: cache().join("peers-target"), _lock: lock })
     }
 
-    /// Everything is built: gigabytes that are of no more use are removed. After a failure they stay,
-    /// so that the next try goes on from there.
+    /// Removes the build files after everything is built. They have gigabytes. After a failure they stay, so that the
+    /// next attempt continues.
     pub fn close(self) {
-        // What is left of a build is only space lost: no reason to fail.
+        // An error is ignored: files that stay only take space.
         let _ = fs::remove_dir_all(&self.target);
     }
 
-    /// The folder of the programs that were built with this profile.
+    /// The folder of the programs with this profile.
     pub fn programs(&self, profile: Profile) -> PathBuf {
         self.target.join(if profile == Profile::Dev { "debug" } else { "release" })
     }
 
-    /// `cargo build` or the like, with the dependencies that the lock file names. What tests run is built
-    /// once and runs for seconds: what counts is how soon it is there.
+    /// A Cargo command that builds with the lock file's dependencies. Programs for tests run only for seconds, so they
+    /// are compiled fast, without optimisation.
     pub fn cargo(&self, verb: &str) -> Command {
         let mut command = Command::new(cargo());
         command
@@ -162,7 +162,7 @@ impl Workshop {
         command
     }
 
-    /// Compiles a package that has a lock file of its own.
+    /// Compiles a package that has its own lock file.
     pub fn build(&self, package: &Path, profile: Profile) -> Result<(), String> {
         let mut build = self.cargo("build");
         build.arg("--manifest-path").arg(package.join("Cargo.toml"));

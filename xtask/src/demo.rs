@@ -1,11 +1,11 @@
-//! `cargo xtask demo`: one conversation through a real chain, as an editor sees it.
+//! `cargo xtask demo`: runs a conversation through a real chain, and prints what the editor sees.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use crate::tool::release;
 
-/// What the editor sends. The demo's agent streams three updates and answers.
+/// The messages of the editor. The agent streams three updates and answers.
 const CONVERSATION: [&str; 3] = [
     r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#,
     r#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
@@ -31,7 +31,7 @@ pub fn run() -> Result<(), String> {
         writeln!(stdin, "{line}").map_err(|error| error.to_string())?;
         loop {
             let answer =
-                answers.next().ok_or("the conductor ended")?.map_err(|it| it.to_string())?;
+                answers.next().ok_or("the conductor has exited")?.map_err(|it| it.to_string())?;
             println!("editor ← {answer}");
             if answer.contains(r#""result""#) {
                 break;
@@ -43,6 +43,8 @@ pub fn run() -> Result<(), String> {
     }
     drop(stdin);
     let status = conductor.wait().map_err(|error| error.to_string())?;
-    println!("\nThe editor left; the conductor ended its components and itself: {status}");
+    println!(
+        "\nThe editor has disconnected. The conductor has stopped its components and exited: {status}"
+    );
     Ok(())
 }

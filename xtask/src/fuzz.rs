@@ -1,30 +1,30 @@
-//! `cargo xtask fuzz`: runs the fuzz targets for some time each.
+//! `cargo xtask fuzz`: runs the fuzz targets.
 //!
-//! Coverage needs no nightly compiler; sanitizers would, and our crates have no `unsafe` for them to
-//! look into. Inputs that reach something new are collected in `fuzz/corpus`, on this machine only;
-//! `fuzz/seeds` is where everybody begins. An input that breaks something is written to
-//! `fuzz/regressions`, where the tests of the crate `fuzzing` look at it ever after.
+//! Coverage works with a stable compiler. Sanitizers would need a nightly one, but the fuzzed crates have no `unsafe`
+//! code. Inputs that reach new code are collected in `fuzz/corpus`, which is not in Git. `fuzz/seeds` has the first
+//! inputs. A failing input is written to `fuzz/regressions`, where the tests of the crate `fuzzing` run it from then
+//! on.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::{env, fs};
 
-use crate::cache::{KeptBuilds, Profile, Published};
-use crate::tool::need;
+use crate::cache::{CachedBuilds, Profile, PublishedCrate};
+use crate::tool::ensure_installed;
 
-pub const CARGO_FUZZ: Published =
-    Published { name: "cargo-fuzz", version: "0.13.2", profile: Profile::Dev };
+pub const CARGO_FUZZ: PublishedCrate =
+    PublishedCrate { name: "cargo-fuzz", version: "0.13.2", profile: Profile::Dev };
 
-/// Long enough to find what is not found by the way; five targets take most of an hour.
+/// How long each target runs by default, in seconds. Five targets take most of an hour.
 const SECONDS: u64 = 600;
 
-/// One input that takes this long, in seconds, is a finding, too; so is one that takes this much
-/// memory, in MiB. They take milliseconds, and next to nothing.
+/// An input that takes longer than this, in seconds, or more memory than this, in MiB, is also a finding. Inputs
+/// usually take milliseconds and almost no memory.
 const SLOWEST: u64 = 20;
 const LARGEST: u64 = 1024;
 
-/// How much of what the fuzzer said is told when it has found something.
+/// The number of lines of the fuzzer's output that are printed for a finding.
 const LAST_LINES: usize = 40;
 
 /// How long each target runs in `cargo xtask test`.
@@ -37,12 +37,11 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     fuzz_each(&fuzz, seconds, &chosen, &fuzz.join("corpus"), None)
 }
 
-/// All targets for a few seconds. What was collected on this machine is left alone: to read it may take
-/// longer than that.
-pub fn briefly() -> Result<(), String> {
+/// Runs all targets for a few seconds. It does not use the corpus, because reading the corpus may take longer.
+pub fn run_briefly() -> Result<(), String> {
     let fuzz = directory();
     let scratch = env::temp_dir().join(format!("conductor-fuzz-{}", process::id()));
-    let kept = KeptBuilds::open()?;
+    let kept = CachedBuilds::open()?;
     let done = fuzz_each(&fuzz, BRIEFLY, &targets(&fuzz)?, &scratch, Some(&kept));
     let _ = fs::remove_dir_all(&scratch);
     done
@@ -52,17 +51,17 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz")
 }
 
-/// `collected` is where inputs are kept that reach something new. Without `kept` it builds in `fuzz/target`: to run for
-/// an hour must not keep other checkouts from building.
+/// Runs each target. `collected`: the folder for inputs that reach new code. Without `kept`, the targets are built in
+/// `fuzz/target`, because a long run must not lock the cached builds.
 fn fuzz_each(
     fuzz: &Path,
     seconds: u64,
     chosen: &[String],
     collected: &Path,
-    kept: Option<&KeptBuilds>,
+    kept: Option<&CachedBuilds>,
 ) -> Result<(), String> {
-    // The fuzzer's engine is C++.
-    need("c++", &["--version"], "g++")?;
+    // libFuzzer is written in C++.
+    ensure_installed("c++", &["--version"], "g++")?;
     let program = CARGO_FUZZ.installed()?;
     let fuzzer = |verb: &str| {
         let mut command = Command::new(&program);
@@ -88,7 +87,7 @@ fn fuzz_each(
         let (corpus, seeds) = (place(collected)?, place(&fuzz.join("seeds"))?);
         let kept = place(&fuzz.join("regressions"))?;
         let before = files(&kept)?;
-        // It talks a lot, and nobody wants to know unless something was found.
+        // The output is long, and is only needed for a finding.
         let ran = fuzzer("run")
             .arg(target)
             .args([&corpus, &seeds, &kept])
@@ -99,7 +98,7 @@ fn fuzz_each(
             .args([format!("-timeout={SLOWEST}"), format!("-report_slow_units={SLOWEST}")])
             .arg(format!("-rss_limit_mb={LARGEST}"))
             .arg("-print_final_stats=1")
-            // Who wants one replays the input with a debugger at hand.
+            // For a backtrace, replay the input in a debugger.
             .env("RUST_BACKTRACE", "0")
             .output()
             .map_err(|error| error.to_string())?;
@@ -108,7 +107,7 @@ fn fuzz_each(
             let new: Vec<PathBuf> = files(&kept)?.difference(&before).cloned().collect();
             return Err(finding(target, &said, &new));
         }
-        // An empty directory would only be in the way.
+        // Removes the directory if it is empty.
         let _ = fs::remove_dir(&kept);
         let runs =
             said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
@@ -117,15 +116,15 @@ fn fuzz_each(
     Ok(())
 }
 
-/// What people are told of an input that breaks something.
+/// The report of a failing input.
 fn finding(target: &str, said: &str, new: &[PathBuf]) -> String {
     let lines: Vec<&str> = said.lines().collect();
     let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
     let kept = match new {
-        [] => "it is one of those that are kept already".into(),
+        [] => "the input is in fuzz/seeds or fuzz/regressions already".into(),
         new => {
             let paths: Vec<String> = new.iter().map(|it| it.display().to_string()).collect();
-            format!("it is kept in {}; commit it with the fix", paths.join(" and "))
+            format!("the input is saved in {}; commit it with the fix", paths.join(" and "))
         }
     };
     format!(
@@ -134,7 +133,7 @@ fn finding(target: &str, said: &str, new: &[PathBuf]) -> String {
     )
 }
 
-/// Every target is a file.
+/// The names of the targets: each is a file.
 fn targets(fuzz: &Path) -> Result<Vec<String>, String> {
     let files = files(&fuzz.join("fuzz_targets"))?;
     let stems = files.iter().filter_map(|path| path.file_stem());
@@ -172,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_understood() {
+    fn arguments_are_parsed() {
         let words = |words: &[&str]| words.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
         let known = words(&["line", "other"]);
         let parse = |given: &[&str]| parse(&words(given), &known);
@@ -183,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_says_where_it_is_kept_and_how_to_replay_it() {
+    fn a_finding_names_its_file_and_how_to_replay_it() {
         let told = finding("line", "one\ntwo", &["/k/crash-1".into()]);
-        assert!(told.starts_with("one\ntwo\n") && told.contains("kept in /k/crash-1;"), "{told}");
+        assert!(told.starts_with("one\ntwo\n") && told.contains("saved in /k/crash-1;"), "{told}");
         assert!(told.ends_with("cargo test --package fuzzing"), "{told}");
     }
 }

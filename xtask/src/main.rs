@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask` lists them.
+//! Development commands: `cargo xtask` lists them.
 #![allow(clippy::print_stdout)] // standard output is the protocol in the conductor, not here
 
 mod bench;
@@ -19,24 +19,24 @@ mod wine;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask CHORE
+usage: cargo xtask COMMAND
 
-  demo             a conversation through a chain of two proxies, as an editor sees it
-  picture          make docs/try.svg, the picture of `conductor try` in the README
-  test             everything that must pass, also on macOS and Windows; installs what it needs; says
-                   first what it does and how long it takes
-  test --quick     some minutes: format, house rules, lints, and the tests that need no third-party
-                   program
-  test --only STEP one step of it
-  peers            build the third-party programs that the tests talk to (done by `test`)
-  tidy             the house rules alone
+  demo             run a conversation through a chain of two proxies, and print what the editor sees
+  picture          write docs/try.svg, the picture of `conductor try` in the README
+  test             run all checks, including those for macOS and Windows. Installs the tools that it
+                   needs, and first prints its steps and how long they take
+  test --quick     run the checks that need no third-party program: format, house rules, lints and
+                   most tests. Takes some minutes
+  test --only STEP run one step
+  peers            build the third-party programs for the interop tests (`test` does this, too)
+  tidy             check the house rules
   fuzz [--seconds N] [TARGET…]
-                   fuzz longer: ten minutes for each target; what it finds is kept as a test
+                   run the fuzz targets, ten minutes each by default. Findings become tests
   mutants [OPTION…]
-                   test the core's tests: change the code at random places, and see whether they notice
-  replay FILE      step through the journal of a chain, and see whether it replays identically; of
-                   several files and folders, name the journals that do not
-  bench [OPTION…]  measure the conductor against the reference conductor and bare pipes";
+                   run mutation tests of the core: change random expressions, and check that tests fail
+  replay FILE      replay the journal of a chain step by step. For several files or folders, list the
+                   journals that do not replay identically
+  bench [OPTION…]  compare the conductor with the reference conductor and with bare pipes";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -17,11 +17,11 @@ use std::time::Instant;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
-use crate::cache::{Profile, Published};
-use crate::tool::{at, cargo, run as run_tool, said};
+use crate::cache::{Profile, PublishedCrate};
+use crate::tool::{at, cargo, output_of, run as run_tool};
 
-pub const CARGO_MUTANTS: Published =
-    Published { name: "cargo-mutants", version: "27.1.0", profile: Profile::Dev };
+pub const CARGO_MUTANTS: PublishedCrate =
+    PublishedCrate { name: "cargo-mutants", version: "27.1.0", profile: Profile::Dev };
 
 pub const USAGE: &str = "[--sample N] [--seed N] [--jobs 1|2] [PATH…]
 
@@ -34,8 +34,8 @@ pub const USAGE: &str = "[--sample N] [--seed N] [--jobs 1|2] [PATH…]
 const CORE: [&str; 4] =
     ["acp-wire", "acp-conductor-router", "acp-conductor-mcp", "acp-conductor-engine"];
 
-/// The code that decides. The rest of `wire` reads and writes JSON; fuzz targets test that part.
-const DECIDES: [&str; 6] = [
+/// The mutated code. The rest of `acp-wire` reads and writes JSON, which the fuzz targets test.
+const MUTATED: [&str; 6] = [
     "crates/acp-wire/src/dialect",
     "crates/acp-wire/src/acp.rs",
     "crates/acp-wire/src/guards.rs",
@@ -44,33 +44,32 @@ const DECIDES: [&str; 6] = [
     "crates/engine/src/",
 ];
 
-/// What decides nothing in these places, by parts of the names of mutants: text for people to read, and counts that
-/// only tests ask for.
-const SHOWS: [&str; 4] =
+/// Mutants with these texts in their names are excluded: text for people, and counts for tests.
+const EXCLUDED: [&str; 4] =
     ["Debug for ", "Display for ", "::sizes", "crates/engine/src/journal/show.rs:"];
 
 /// The share of the viable mutants that the tests must catch, in percent.
-const ENOUGH: f64 = 95.0;
+const REQUIRED_PERCENT: f64 = 95.0;
 
-/// The first pass plays this much of the simulations. They read these variables.
-const SHORT: [(&str, &str); 3] = [("SIM_SCHEDULES", "600"), ("SEEDS", "120"), ("EVERY", "60")];
+/// The environment variables that shorten the simulations in the first pass.
+const SHORT_SIMULATIONS: [(&str, &str); 3] =
+    [("SIM_SCHEDULES", "600"), ("SEEDS", "120"), ("EVERY", "60")];
 
-/// Tests with these words in their names are not run. They plant bugs in the decisions of
-/// the core to test the simulations, so they do not check the core, and they are slow.
+/// Tests with these texts in their names are not run. They inject faults to test the simulations, so they do not check
+/// the core, and they are slow.
 const SKIPPED: [&str; 1] = ["every_injected_fault"];
 
-/// The same for the first pass: slow tests whose variables do not shorten them.
-const SKIPPED_AT_FIRST: [&str; 2] = ["every_injected_fault", "every_pair_of_lines"];
+/// The same for the first pass: also slow tests that the variables do not shorten.
+const SKIPPED_IN_FIRST_PASS: [&str; 2] = ["every_injected_fault", "every_pair_of_lines"];
 
-/// A mutant whose tests take this many times as long as those of the unchanged program hangs.
-const SLOWEST: f64 = 3.0;
+/// The timeout of a mutant's tests, as a multiple of the time without a mutant.
+const TIMEOUT_FACTOR: f64 = 3.0;
 
-/// The same in seconds, if that is more: other work on the machine slows tests down, and a timeout counts as
-/// caught.
-const SHORTEST_TIMEOUT: u64 = 120;
+/// The minimum timeout in seconds. A timeout counts as caught, so a busy machine must not cause one.
+const MIN_TIMEOUT: u64 = 120;
 
-/// A mutant that allocates for ever must not take all of the machine's memory.
-const MEMORY: u64 = 6 << 30;
+/// The memory limit of the tests, in bytes. A mutant may allocate without end.
+const MEMORY_LIMIT: u64 = 6 << 30;
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
@@ -87,21 +86,23 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let count = wanted.len();
     let sample = choose(wanted, options.sample, options.seed);
     println!("{} of {count} mutants, seed {}", sample.len(), options.seed);
-    let lab = Lab { program, tree, place, all, jobs: options.jobs };
-    let mut results = lab.test("own", &sample, Tests::Own)?;
+    let run = MutationRun { program, tree, place, all, jobs: options.jobs };
+    let mut results = run.test("own", &sample, Tests::Own)?;
     if !results.missed.is_empty() {
         println!(
-            "{} mutants were missed so far: now with all tests of the core",
+            "{} mutants were missed in the first pass: testing them with all tests of the core",
             results.missed.len()
         );
         let missed: Vec<String> = std::mem::take(&mut results.missed).into_iter().collect();
-        let second = lab.test("core", &missed, Tests::Core)?;
+        let second = run.test("core", &missed, Tests::Core)?;
         results.add(second);
     }
     println!("{}", results.report());
-    println!("{} s; the logs are in {}", began.elapsed().as_secs(), lab.place.display());
+    println!("{} s; the logs are in {}", began.elapsed().as_secs(), run.place.display());
     match results.percent() {
-        share if share < ENOUGH => Err(format!("fewer than {ENOUGH} % of the mutants were caught")),
+        share if share < REQUIRED_PERCENT => {
+            Err(format!("fewer than {REQUIRED_PERCENT} % of the mutants were caught"))
+        }
         _ => Ok(()),
     }
 }
@@ -133,33 +134,32 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether a mutant is of code that decides, and in one of the files that the user named.
+    /// Whether a mutant is in mutated code, and in one of the files that the user has named.
     fn wants(&self, name: &str) -> bool {
-        let decides = DECIDES.iter().any(|path| name.starts_with(path))
-            && !SHOWS.iter().any(|part| name.contains(part));
+        let decides = MUTATED.iter().any(|path| name.starts_with(path))
+            && !EXCLUDED.iter().any(|part| name.contains(part));
         let named = self.paths.iter().any(|path| name.starts_with(path.as_str()));
         decides && (named || self.paths.is_empty())
     }
 }
 
-/// Everything that is started from here on inherits the limit. A test that reaches it aborts, which is
-/// a failure of the test.
+/// Limits the memory of all processes that are started from now on. A test that reaches the limit aborts, and so fails.
 fn limit_memory() -> Result<(), String> {
     let maximum = getrlimit(Resource::As).maximum;
-    setrlimit(Resource::As, Rlimit { current: Some(MEMORY), maximum })
+    setrlimit(Resource::As, Rlimit { current: Some(MEMORY_LIMIT), maximum })
         .map_err(|error| format!("the limit of memory: {error}"))
 }
 
-/// A copy of the project: people may go on working on it while this runs.
+/// Copies the project, so that work on it can continue during the run.
 fn snapshot(root: &Path, place: &Path) -> Result<PathBuf, String> {
     let tree = place.join("tree");
     let _ = fs::remove_dir_all(&tree);
     let mut command = Command::new("git");
     command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    let files = said(command.current_dir(root))?;
+    let files = output_of(command.current_dir(root))?;
     for file in files.split_terminator('\0') {
         let (from, to) = (root.join(file), tree.join(file));
-        // A file that was removed and not committed is still in Git's list.
+        // A file that was deleted but not committed is still in Git's list.
         if from.is_file() {
             let folder = to.parent().ok_or("a file without a folder")?;
             fs::create_dir_all(folder).map_err(at(folder))?;
@@ -191,7 +191,7 @@ fn list(program: &Path, tree: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// A random choice (the first steps of a Fisher–Yates shuffle), in the order of the list.
+/// Chooses at random (a partial Fisher–Yates shuffle), and keeps the order of the list.
 fn choose(mut names: Vec<String>, count: usize, seed: u64) -> Vec<String> {
     let mut state = seed;
     // SplitMix64
@@ -212,7 +212,7 @@ fn choose(mut names: Vec<String>, count: usize, seed: u64) -> Vec<String> {
     names
 }
 
-/// Which tests are run for a mutant.
+/// The tests that are run for a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tests {
     /// Those of its package, with short simulations.
@@ -221,9 +221,9 @@ enum Tests {
     Core,
 }
 
-/// Where mutants are tested.
+/// A run of mutation tests.
 #[derive(Debug)]
-struct Lab {
+struct MutationRun {
     program: PathBuf,
     tree: PathBuf,
     place: PathBuf,
@@ -231,24 +231,24 @@ struct Lab {
     jobs: u32,
 }
 
-impl Lab {
+impl MutationRun {
     fn test(&self, pass: &str, mutants: &[String], tests: Tests) -> Result<Results, String> {
         let config = self.place.join(format!("{pass}.toml"));
         fs::write(&config, configuration(tests)).map_err(at(&config))?;
         let output = self.place.join(pass);
-        self.leave_out_others(&output, mutants)?;
+        self.exclude_others(&output, mutants)?;
         let mut command = Command::new(&self.program);
         command.args(["mutants", "--iterate", "--colors", "never", "--config"]).arg(&config);
         command.arg("--output").arg(&output).args(["--jobs", &self.jobs.to_string()]);
         for package in CORE {
             command.args(["--package", package]);
         }
-        // Each mutant is built in a copy of the project, which has a target folder of its own.
+        // Each mutant is built in a copy of the project with its own target folder.
         command.current_dir(&self.tree).env_remove("CARGO_TARGET_DIR");
         command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUST_BACKTRACE", "0");
         match tests {
             Tests::Own => {
-                command.envs(SHORT);
+                command.envs(SHORT_SIMULATIONS);
             }
             Tests::Core => {
                 let timeout = self.core_timeout()?.to_string();
@@ -257,7 +257,7 @@ impl Lab {
         }
         let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status();
         let status = status.map_err(|error| format!("{}: {error}", self.program.display()))?;
-        // 2: some mutants were missed; 3: the tests of some did not end.
+        // 2: some mutants were missed. 3: some tests timed out.
         if !matches!(status.code(), Some(0 | 2 | 3)) {
             let log = output.join("mutants.out/log/baseline.log");
             return Err(format!("the mutants were not tested ({status}); see {}", log.display()));
@@ -272,7 +272,7 @@ impl Lab {
         }
     }
 
-    /// Runs the tests of the core without a mutant; gives the timeout for the tests of a mutant in seconds.
+    /// Runs the tests of the core without a mutant. Returns the timeout for the tests of a mutant, in seconds.
     /// `cargo-mutants` does this, too, but only for the packages that have mutants. If a test of another
     /// package failed or took long, then every mutant would count as caught.
     fn core_timeout(&self) -> Result<u64, String> {
@@ -290,13 +290,13 @@ impl Lab {
         let began = Instant::now();
         let skip = SKIPPED.iter().flat_map(|name| ["--skip", name]);
         test(&["--"].into_iter().chain(skip).collect::<Vec<_>>())?;
-        let seconds = began.elapsed().as_secs_f64() * SLOWEST;
-        Ok((seconds as u64).max(SHORTEST_TIMEOUT))
+        let seconds = began.elapsed().as_secs_f64() * TIMEOUT_FACTOR;
+        Ok((seconds as u64).max(MIN_TIMEOUT))
     }
 
     /// Chooses the mutants. `cargo-mutants` can choose by a regular expression, but this does not work for
     /// all kinds of mutants. With `--iterate` it leaves out the mutants that are listed as caught before.
-    fn leave_out_others(&self, output: &Path, mutants: &[String]) -> Result<(), String> {
+    fn exclude_others(&self, output: &Path, mutants: &[String]) -> Result<(), String> {
         let folder = output.join("mutants.out");
         let _ = fs::remove_dir_all(output);
         fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -310,32 +310,32 @@ impl Lab {
 /// The configuration file of `cargo-mutants`. A list of strings is the same in JSON and in TOML.
 fn configuration(tests: Tests) -> String {
     let (packages, skipped): (Vec<&str>, &[&str]) = match tests {
-        Tests::Own => (Vec::new(), &SKIPPED_AT_FIRST),
+        Tests::Own => (Vec::new(), &SKIPPED_IN_FIRST_PASS),
         Tests::Core => (CORE.into(), &SKIPPED),
     };
     let skip = skipped.iter().flat_map(|name| ["--skip", name]);
     let arguments: Vec<&str> = ["--tests", "--"].into_iter().chain(skip).collect();
     format!(
         "test_package = {}\nadditional_cargo_test_args = {}\n\
-         timeout_multiplier = {SLOWEST:.1}\nminimum_test_timeout = {SHORTEST_TIMEOUT}.0\n",
+         timeout_multiplier = {TIMEOUT_FACTOR:.1}\nminimum_test_timeout = {MIN_TIMEOUT}.0\n",
         Value::from(packages),
         Value::from(arguments)
     )
 }
 
-/// What came of the mutants, by name.
+/// The results of the mutants, by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Results {
     caught: BTreeSet<String>,
     missed: BTreeSet<String>,
-    /// The tests did not end.
+    /// The tests timed out.
     endless: BTreeSet<String>,
-    /// The compiler refused them.
+    /// They do not compile.
     unviable: BTreeSet<String>,
 }
 
 impl Results {
-    /// Reads what `cargo-mutants` writes in `outcomes.json`.
+    /// Reads the file `outcomes.json` of `cargo-mutants`.
     fn read(outcomes: &Value) -> Results {
         let mut results = Results::default();
         for outcome in outcomes["outcomes"].as_array().into_iter().flatten() {
@@ -362,7 +362,7 @@ impl Results {
         self.caught.len() + self.missed.len() + self.endless.len() + self.unviable.len()
     }
 
-    /// The share of the viable mutants that were noticed. A test that does not end has noticed one.
+    /// The share of the viable mutants that were caught. A timeout counts as caught.
     fn percent(&self) -> f64 {
         let noticed = (self.caught.len() + self.endless.len()) as f64;
         let viable = noticed + self.missed.len() as f64;
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_understood() {
+    fn arguments_are_parsed() {
         let parse = |given: &[&str]| Options::parse(&words(given));
         let usual = Options { sample: 300, seed: 1, jobs: 2, paths: Vec::new() };
         assert_eq!(parse(&[]), Ok(usual));
@@ -426,7 +426,7 @@ mod tests {
         assert!(!wants(&[], "crates/acp-wire/src/json.rs:1:1: x"));
         assert!(!wants(
             &[],
-            "crates/router/src/around.rs:1:1: replace <impl Display for Kind>::fmt"
+            "crates/router/src/skip.rs:1:1: replace <impl Display for MessageKind>::fmt"
         ));
         assert!(wants(&["crates/acp-wire"], "crates/acp-wire/src/dialect/p5.rs:1:1: x"));
         assert!(!wants(&["crates/acp-wire"], "crates/router/src/seat.rs:1:1: x"));
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_names_what_was_missed() {
+    fn the_report_lists_the_missed_mutants() {
         let mutant = |name: &str, summary: &str| json!({"scenario": {"Mutant": {"name": name}}, "summary": summary});
         let mut results = Results::read(&json!({"outcomes": [
             {"scenario": "Baseline", "summary": "Success"},

@@ -10,10 +10,10 @@ use std::process::Command;
 use page::{Example, Page};
 use serde_json::Value;
 
-use crate::cache::KeptBuilds;
+use crate::cache::CachedBuilds;
 use crate::platforms::WASI;
 use crate::test::DENY_WARNINGS;
-use crate::tool::{at, cargo, run, said};
+use crate::tool::{at, cargo, output_of, run};
 
 /// The crates that compile for WASI without their default features.
 const FOR_WASI: [&str; 3] = ["acp-wire", "acp-proxy-core", "acp-proxy"];
@@ -21,7 +21,7 @@ const FOR_WASI: [&str; 3] = ["acp-wire", "acp-proxy-core", "acp-proxy"];
 /// Checks the crates without their default features: the SDK for WASI, and the library of the conductor without
 /// the command line.
 pub fn check_features() -> Result<(), String> {
-    let builds = KeptBuilds::open()?;
+    let builds = CachedBuilds::open()?;
     let clippy = |arguments: &[&str]| {
         let mut command = Command::new(cargo());
         command.args(["clippy", "--lib", "--no-default-features"]).args(arguments);
@@ -38,7 +38,7 @@ pub fn check_features() -> Result<(), String> {
 /// Cargo could compile the packages itself. But it unpacks them as it unpacks those of a registry, and never again
 /// under the same version, so the second run would compile the sources of the first.
 pub fn check_packages() -> Result<(), String> {
-    let builds = KeptBuilds::open()?;
+    let builds = CachedBuilds::open()?;
     let packages = Packages::read()?;
     packages.check_metadata()?;
     let mut package = Command::new(cargo());
@@ -67,8 +67,12 @@ struct Packages {
 
 impl Packages {
     fn read() -> Result<Packages, String> {
-        let text =
-            said(Command::new(cargo()).args(["metadata", "--no-deps", "--format-version", "1"]))?;
+        let text = output_of(Command::new(cargo()).args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+        ]))?;
         let metadata: Value =
             serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))?;
         let all = metadata["packages"].as_array().cloned().unwrap_or_default();
@@ -124,7 +128,7 @@ impl Outside {
     fn create(
         folder: PathBuf,
         packages: &Packages,
-        builds: &KeptBuilds,
+        builds: &CachedBuilds,
     ) -> Result<Outside, String> {
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(at(&folder))?;
@@ -159,7 +163,7 @@ impl Outside {
     }
 
     /// Compiles one package. Cargo would add up the features of several.
-    fn check(&self, package: &str, builds: &KeptBuilds) -> Result<(), String> {
+    fn check(&self, package: &str, builds: &CachedBuilds) -> Result<(), String> {
         let mut check = Command::new(cargo());
         check.args(["check", "--package", package]).current_dir(&self.folder);
         run(builds.apply(&mut check))

@@ -1,7 +1,7 @@
-//! `cargo xtask picture`: what `conductor try` shows, as a picture for the README.
+//! `cargo xtask picture`: draws the output of `conductor try` for the README.
 //!
-//! A short conversation is run through the real program; its coloured output becomes an SVG. Nothing of
-//! this machine is in it, so it stays the same until the program changes.
+//! It runs a short conversation with the real program and draws the coloured output as an SVG. The picture does not
+//! depend on the machine, so it changes only with the program.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,17 +9,18 @@ use std::process::Command;
 
 use crate::tool::release;
 
-/// What is run, as it stands in the picture.
+/// The command as the picture shows it.
 const ARGUMENTS: [&str; 4] = ["try", "--show-wire", "--prompt", "hello"];
 
-/// How many characters a line has.
+/// The number of characters in a line.
 const COLUMNS: usize = 100;
 
-/// The agent speaks so slowly, in milliseconds for each word, that nothing overtakes anything.
+/// The pause of the agent between two words, in milliseconds. It is long, so that the order of the output does not
+/// change.
 const PACE: &str = "150";
 
-/// If something does all the same, the picture is the run that two agree on.
-const MOST_RUNS: usize = 10;
+/// The picture shows a run that two runs agree on. This is the maximum number of runs.
+const MAX_RUNS: usize = 10;
 
 const CELL: f64 = 8.0;
 const LINE: f64 = 18.0;
@@ -29,7 +30,7 @@ const FONT: &str = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans 
 const BACKGROUND: &str = "#16181d";
 const FOREGROUND: &str = "#d7dae0";
 
-/// Where the picture belongs.
+/// The path of the picture.
 pub const PLACE: &str = "docs/try.svg";
 
 pub fn run() -> Result<(), String> {
@@ -38,11 +39,11 @@ pub fn run() -> Result<(), String> {
     std::fs::write(&place, make()?).map_err(|error| format!("{}: {error}", place.display()))
 }
 
-/// Makes the picture without keeping it.
+/// Draws the picture without writing the file.
 pub fn make() -> Result<String, String> {
     let program = release()?.join("conductor").display().to_string();
     let mut seen = Vec::new();
-    for _ in 0..MOST_RUNS {
+    for _ in 0..MAX_RUNS {
         let shown = record(&program)?;
         if seen.contains(&shown) {
             let command = format!("\x1b[1m$ conductor {}\x1b[0m\n", ARGUMENTS.join(" "));
@@ -50,7 +51,7 @@ pub fn make() -> Result<String, String> {
         }
         seen.push(shown);
     }
-    Err(format!("of {MOST_RUNS} runs, no two show the same"))
+    Err(format!("of {MAX_RUNS} runs, no two have the same output"))
 }
 
 fn record(program: &str) -> Result<String, String> {
@@ -60,11 +61,11 @@ fn record(program: &str) -> Result<String, String> {
     let output = Command::new(program)
         .args(ARGUMENTS)
         .args(["--color", "always", "--"])
-        // The chain that there is without any.
+        // No configured chain, so the default one runs.
         .arg(component("sparkle", &["component", "sparkle"]))
         .arg(component("demo-agent", &["demo-agent", "--pace", PACE]))
         .env("COLUMNS", COLUMNS.to_string())
-        // Nothing of whoever makes the picture is to be seen in it.
+        // The picture must not show the user's environment.
         .current_dir("/")
         .output()
         .map_err(|error| format!("{program}: {error}"))?;
@@ -75,7 +76,7 @@ fn record(program: &str) -> Result<String, String> {
     Ok(without_paths(&shown))
 }
 
-/// Where the program is on this machine is left out, as far as it is seen.
+/// Removes the folder of the program from the output.
 fn without_paths(shown: &str) -> String {
     const COMMAND: &str = "\"command\":\"";
     let line = |line: &str| match line.split_once(COMMAND) {
@@ -89,27 +90,27 @@ fn without_paths(shown: &str) -> String {
     shown.lines().map(line).collect()
 }
 
-/// Characters of one look.
+/// Characters of one style.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Span {
     text: String,
-    look: Look,
+    style: Style,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Look {
+struct Style {
     bold: bool,
     dim: bool,
     colour: Option<u8>,
 }
 
-impl Look {
+impl Style {
     fn apply(&mut self, code: &str) {
         match code.parse::<u8>() {
             Ok(1) => self.bold = true,
             Ok(2) => self.dim = true,
             Ok(colour @ 30..=37) => self.colour = Some(colour - 30),
-            _ => *self = Look::default(),
+            _ => *self = Style::default(),
         }
     }
 
@@ -128,20 +129,20 @@ impl Look {
     }
 }
 
-/// The lines of a coloured text, none longer than the picture is wide.
+/// The lines of a coloured text, wrapped to the width of the picture.
 fn lines(text: &str) -> Vec<Vec<Span>> {
-    let mut look = Look::default();
+    let mut style = Style::default();
     let mut lines = Vec::new();
     for line in text.lines() {
         let mut cells = Vec::new();
         let mut rest = line;
         while let Some(start) = rest.find("\x1b[") {
-            cells.extend(rest[..start].chars().map(|it| (it, look)));
+            cells.extend(rest[..start].chars().map(|it| (it, style)));
             let (codes, after) = rest[start + 2..].split_once('m').unwrap_or(("", ""));
-            codes.split(';').for_each(|code| look.apply(code));
+            codes.split(';').for_each(|code| style.apply(code));
             rest = after;
         }
-        cells.extend(rest.chars().map(|it| (it, look)));
+        cells.extend(rest.chars().map(|it| (it, style)));
         while cells.len() > COLUMNS {
             let blank = cells[..COLUMNS].iter().rposition(|(it, _)| *it == ' ');
             let more = cells.split_off(blank.map_or(COLUMNS, |at| at + 1));
@@ -153,12 +154,12 @@ fn lines(text: &str) -> Vec<Vec<Span>> {
     lines
 }
 
-fn spans(cells: &[(char, Look)]) -> Vec<Span> {
+fn spans(cells: &[(char, Style)]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
-    for (character, look) in cells {
+    for (character, style) in cells {
         match spans.last_mut() {
-            Some(span) if span.look == *look => span.text.push(*character),
-            _ => spans.push(Span { text: character.to_string(), look: *look }),
+            Some(span) if span.style == *style => span.text.push(*character),
+            _ => spans.push(Span { text: character.to_string(), style: *style }),
         }
     }
     spans
@@ -201,7 +202,7 @@ fn draw(text: &str) -> String {
     svg
 }
 
-/// One span, held to its columns whatever the font is.
+/// Draws a span. `textLength` keeps it in its columns with any font.
 fn drawn(span: &Span, column: usize, length: usize, y: f64) -> String {
     let leading = span.text.chars().take_while(|it| *it == ' ').count();
     let text = span.text.trim_matches(' ');
@@ -209,12 +210,12 @@ fn drawn(span: &Span, column: usize, length: usize, y: f64) -> String {
     let x = MARGIN + (column + leading) as f64 * CELL;
     let wide = (length - leading - trailing) as f64 * CELL;
     let mut element = format!(r#"<text x="{x}" y="{y}" textLength="{wide}""#);
-    let fill = span.look.fill();
+    let fill = span.style.fill();
     if fill != FOREGROUND {
         // Writing to a string cannot fail.
         let _ = write!(element, r#" fill="{fill}""#);
     }
-    if span.look.bold {
+    if span.style.bold {
         element.push_str(r#" font-weight="bold""#);
     }
     element.push('>');
@@ -228,24 +229,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_become_spans_and_long_lines_are_broken_between_words() {
+    fn colours_become_spans_and_long_lines_are_wrapped() {
         let shown = lines("\x1b[1ma\x1b[0m b\n\x1b[2;36mc\x1b[0m");
         assert_eq!(shown[0][0].text, "a");
-        assert!(shown[0][0].look.bold && !shown[0][1].look.bold);
-        assert_eq!((shown[0][1].text.as_str(), shown[1][0].look.colour), (" b", Some(6)));
+        assert!(shown[0][0].style.bold && !shown[0][1].style.bold);
+        assert_eq!((shown[0][1].text.as_str(), shown[1][0].style.colour), (" b", Some(6)));
         let long = lines(&"word ".repeat(COLUMNS / 5 + 1));
         assert_eq!(long.len(), 2);
         assert_eq!(long[1][0].text, "word ");
     }
 
     #[test]
-    fn paths_are_left_out() {
+    fn paths_are_removed() {
         let shown = "{\"command\":\"/home/m…\x1b[0m\nb\n";
         assert_eq!(without_paths(shown), "{\"command\":\"…\x1b[0m\nb\n");
     }
 
     #[test]
-    fn the_picture_says_what_was_shown_and_nothing_breaks_it() {
+    fn the_picture_has_the_output_as_escaped_text() {
         let svg = draw("> a < b & c\n\n\x1b[31m  x\x1b[0m\n");
         assert!(svg.contains(">&gt; a &lt; b &amp; c</text>"), "{svg}");
         assert!(svg.contains(r##"x="34" y="79" textLength="8" fill="#f2777a">x</text>"##), "{svg}");

@@ -1,17 +1,16 @@
-//! What Rust itself must have: rustfmt, clippy, and the standard libraries of macOS and Windows, which are checked
-//! from here.
+//! Installs the parts of Rust that the checks need: rustfmt, clippy, and the standard libraries of other platforms.
 
 use std::process::Command;
 
-use crate::cache::KeptBuilds;
+use crate::cache::CachedBuilds;
 use crate::test::DENY_WARNINGS;
-use crate::tool::{cargo, run, said};
+use crate::tool::{cargo, output_of, run};
 
 pub const MACOS: &str = "aarch64-apple-darwin";
 pub const WINDOWS: &str = "x86_64-pc-windows-gnu";
 pub const WASI: &str = "wasm32-wasip1";
 
-/// Makes sure that the standard libraries of the other platforms are there.
+/// Installs the standard libraries of the other platforms.
 pub fn install() -> Result<(), String> {
     let missing: Vec<&str> =
         [MACOS, WINDOWS, WASI].into_iter().filter(|it| !is_there(it)).collect();
@@ -21,16 +20,16 @@ pub fn install() -> Result<(), String> {
     rustup("target", &missing)
 }
 
-/// Makes sure that one of Cargo's commands is there. A minimal installation has neither of these.
+/// Installs a Cargo command such as fmt or clippy, which a minimal installation lacks.
 pub fn component(verb: &str, component: &str) -> Result<(), String> {
-    match said(Command::new(cargo()).args([verb, "--version"])) {
+    match output_of(Command::new(cargo()).args([verb, "--version"])) {
         Ok(_) => Ok(()),
         Err(_) => rustup("component", &[component]),
     }
 }
 
 fn rustup(kind: &str, names: &[&str]) -> Result<(), String> {
-    if said(Command::new("rustup").arg("--version")).is_err() {
+    if output_of(Command::new("rustup").arg("--version")).is_err() {
         let names = names.join(" and ");
         return Err(format!(
             "Rust has no {kind} {names} here, and there is no rustup to install it: install it as you \
@@ -42,23 +41,24 @@ fn rustup(kind: &str, names: &[&str]) -> Result<(), String> {
 
 /// Whether the compiler in use has the standard library of `target`.
 fn is_there(target: &str) -> bool {
-    let path = said(Command::new("rustc").args(["--print", "target-libdir", "--target", target]));
+    let path =
+        output_of(Command::new("rustc").args(["--print", "target-libdir", "--target", target]));
     path.is_ok_and(|it| std::path::Path::new(it.trim()).is_dir())
 }
 
-/// All but the chores, which run where people develop.
+/// Runs clippy for macOS, without xtask.
 pub fn lint_macos() -> Result<(), String> {
     lint(clippy(MACOS).arg("--all-targets"))
 }
 
-/// The programs and libraries; the tests that play processes are for Unix.
+/// Runs clippy for Windows, for the programs and libraries. The tests with processes are for Unix.
 pub fn lint_windows() -> Result<(), String> {
     let parts = ["--exclude", "testkit", "--lib", "--bins", "--examples"];
     lint(clippy(WINDOWS).args(parts))
 }
 
 fn lint(clippy: &mut Command) -> Result<(), String> {
-    run(KeptBuilds::open()?.apply(clippy).args(DENY_WARNINGS))
+    run(CachedBuilds::open()?.apply(clippy).args(DENY_WARNINGS))
 }
 
 fn clippy(target: &str) -> Command {

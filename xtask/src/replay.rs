@@ -1,4 +1,4 @@
-//! `cargo xtask replay`: steps through the journal of a chain, or replays many journals and names those that differ.
+//! `cargo xtask replay`: steps through the journal of a chain, or replays many journals and lists those that differ.
 
 use std::any::Any;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ replay FILE [--from N] [--to N] [--quiet]
   replay FILE|FOLDER…
       replay several journals, and all that are in the folders; name those that differ";
 
-/// What the names of journals end with in a folder.
+/// The extension of journal files.
 const EXTENSION: &str = "jsonl";
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
@@ -56,12 +56,12 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-/// What came of several journals.
+/// The results of several journals.
 #[derive(Debug, Default)]
 pub struct Summary {
     passed: usize,
     total: ReplaySummary,
-    /// Those whose last line has no end.
+    /// The number of journals whose last line is incomplete.
     cut_off: usize,
     failed: Vec<(PathBuf, String)>,
 }
@@ -79,7 +79,7 @@ impl std::fmt::Display for Summary {
             counts(total)
         )?;
         if *cut_off > 0 {
-            write!(f, "; the last line of {cut_off} has no end")?;
+            write!(f, "; the last line of {cut_off} is incomplete")?;
         }
         Ok(())
     }
@@ -98,13 +98,13 @@ impl Summary {
     }
 }
 
-/// Replays all journals, past those that fail.
+/// Replays all journals, even if one fails.
 fn replay_all(paths: &[PathBuf]) -> Summary {
     let mut summary = Summary::default();
     for path in paths {
-        // A journal may be of a core that panicked.
+        // The journal may be from a core that has panicked.
         let replayed = catch_unwind(AssertUnwindSafe(|| replay(path, |_| false)));
-        match replayed.unwrap_or_else(|panic| Err(told(panic.as_ref()))) {
+        match replayed.unwrap_or_else(|panic| Err(panic_text(panic.as_ref()))) {
             Ok(report) => {
                 summary.passed += 1;
                 summary.cut_off += usize::from(report.cut_off);
@@ -118,13 +118,13 @@ fn replay_all(paths: &[PathBuf]) -> Summary {
     summary
 }
 
-fn told(panic: &(dyn Any + Send)) -> String {
+fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     format!("the core panics: {}", text.unwrap_or("without a message"))
 }
 
-/// Replays the journals in a folder, and removes those that replay identically.
+/// Replays the journals in a folder. Removes those that replay identically.
 pub fn replay_recorded(folder: &Path) -> Result<Summary, String> {
     let paths = if folder.is_dir() { journals(&[folder])? } else { Vec::new() };
     if paths.is_empty() {
@@ -137,7 +137,7 @@ pub fn replay_recorded(folder: &Path) -> Result<Summary, String> {
     Ok(summary)
 }
 
-/// The files among the paths, and the journals in the folders and their folders.
+/// The files among the paths, and all journals in the folders.
 fn journals(paths: &[&Path]) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for path in paths {
@@ -162,12 +162,12 @@ fn counts(report: &ReplaySummary) -> String {
     format!("{inputs} inputs, {outputs} outputs, {bytes} bytes")
 }
 
-/// What is to be said of the last line.
+/// A note about an incomplete last line.
 fn end(report: &ReplaySummary) -> &'static str {
     match (report.cut_off, report.last_input) {
         (false, _) => "",
-        (true, true) => "; the last line has no end: its input was replayed and not compared",
-        (true, false) => "; the last line has no end and was left out",
+        (true, true) => "; the last line is incomplete: its input was replayed and not compared",
+        (true, false) => "; the last line is incomplete and was skipped",
     }
 }
 
@@ -202,11 +202,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn journals_are_found_in_folders_and_those_that_differ_are_named() {
+    fn journals_are_found_in_folders_and_differing_ones_are_listed() {
         let folder = directory("xtask-replay");
         let inner = folder.join("inner");
         fs::create_dir(&inner).expect("a folder");
-        // A journal that its conductor only began to write, and what is none.
+        // A journal whose first line is incomplete, one of another version, and a file that is no journal.
         fs::write(inner.join("chain-1-0.jsonl"), "{\"journal\":1,").expect("a file");
         fs::write(folder.join("chain-2-0.jsonl"), "{\"journal\":99}\n").expect("a file");
         fs::write(folder.join("notes.txt"), "my notes").expect("a file");

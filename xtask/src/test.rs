@@ -1,7 +1,7 @@
-//! `cargo xtask test`: everything that must pass before a change lands.
+//! `cargo xtask test`: all checks that must pass before a change lands.
 //!
-//! Each step is a process of its own (`cargo xtask test --only STEP`), so that steps can run side by side
-//! and the output of each is in a file of its own.
+//! Each step runs in its own process (`cargo xtask test --only STEP`), so that steps can run in parallel and each has
+//! its own log file.
 
 mod excerpt;
 mod runner;
@@ -15,40 +15,43 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use runner::{Done, Folder, Outcome, Progress, Step, time};
+use runner::{Folder, Outcome, Progress, Step, StepResult, time};
 
-use crate::cache::{Profile, Published, Workshop};
-use crate::tool::{at, cargo, need, run};
+use crate::cache::{Profile, PublishedCrate, ThirdPartyBuilds};
+use crate::tool::{at, cargo, ensure_installed, run};
 use crate::{demo, fuzz, packages, peers, picture, platforms, replay, tidy, tool, wine};
 
-const CARGO_DENY: Published =
-    Published { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
+const CARGO_DENY: PublishedCrate =
+    PublishedCrate { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
 
-/// How often a long run says that it is still there.
+/// The interval of the progress messages.
 const STILL_RUNNING: Duration = Duration::from_secs(60);
 
 const fn step(name: &'static str, about: &'static str) -> Step {
     Step { name, about, folder: Folder::Debug, needs: &[], after: &[], alone: false }
 }
 
-const fn theirs(name: &'static str, about: &'static str) -> Step {
+const fn third_party(name: &'static str, about: &'static str) -> Step {
     Step { folder: Folder::ThirdParty, ..step(name, about) }
 }
 
-const fn kept(name: &'static str, about: &'static str) -> Step {
-    Step { folder: Folder::Kept, ..step(name, about) }
+const fn cached(name: &'static str, about: &'static str) -> Step {
+    Step { folder: Folder::Cached, ..step(name, about) }
 }
 
 const fn release(name: &'static str, about: &'static str) -> Step {
     Step { folder: Folder::Release, ..step(name, about) }
 }
 
-/// All steps. Other people's programs come first: in the first run they take longest. Then everything that only has to
-/// be compiled, and at last the tests: some of them are about speed, so nothing runs beside them.
+/// All steps. Third-party programs come first, because they take longest in the first run. Steps that only compile
+/// follow. The tests come last: some of them measure speed, so they run alone.
 const STEPS: [Step; 23] = [
-    theirs("peers", "build third-party editors, proxies, agents and conductors to test against"),
-    theirs("tools", "install cargo-deny and cargo-fuzz"),
-    theirs("wine", "install Wine and a C compiler for Windows"),
+    third_party(
+        "peers",
+        "build third-party editors, proxies, agents and conductors to test against",
+    ),
+    third_party("tools", "install cargo-deny and cargo-fuzz"),
+    third_party("wine", "install Wine and a C compiler for Windows"),
     step("format", "cargo fmt"),
     step("tidy", "the house rules"),
     step("fetch", "download all dependencies, of all platforms"),
@@ -56,25 +59,28 @@ const STEPS: [Step; 23] = [
     step("lints", "clippy"),
     step("docs", "rustdoc without warnings"),
     step("build-tests", "build all tests"),
-    kept("platforms", "install the standard libraries of macOS, Windows and WASI"),
+    cached("platforms", "install the standard libraries of macOS, Windows and WASI"),
     Step {
         needs: &["platforms"],
-        ..kept(
+        ..cached(
             "features",
             "clippy for the SDK on WASI, and for the library without the command line",
         )
     },
     Step {
         needs: &["fetch"],
-        ..kept(
+        ..cached(
             "package",
             "package each crate, and compile the examples of the guide outside the repository",
         )
     },
-    Step { needs: &["platforms"], ..kept("macos", "clippy for macOS") },
-    Step { needs: &["platforms"], ..kept("windows", "clippy for Windows") },
-    Step { needs: &["platforms", "wine"], ..kept("windows-run", "the Windows program under Wine") },
-    Step { needs: &["fetch", "tools"], ..kept("fuzz", "a short fuzz of each target") },
+    Step { needs: &["platforms"], ..cached("macos", "clippy for macOS") },
+    Step { needs: &["platforms"], ..cached("windows", "clippy for Windows") },
+    Step {
+        needs: &["platforms", "wine"],
+        ..cached("windows-run", "the Windows program under Wine")
+    },
+    Step { needs: &["fetch", "tools"], ..cached("fuzz", "a short fuzz of each target") },
     Step { needs: &["build-tests", "peers"], ..step("interop", "tests with third-party programs") },
     release("demo", "a conversation through a real chain"),
     release("picture", "make the README's picture"),
@@ -91,7 +97,7 @@ const STEPS: [Step; 23] = [
     },
 ];
 
-/// For people who just arrived: nothing of third parties, no optimised build.
+/// The steps of `--quick`: no third-party programs, no optimised build.
 const QUICK: [Step; 4] = [
     step("format", "cargo fmt"),
     step("tidy", "the house rules"),
@@ -100,14 +106,14 @@ const QUICK: [Step; 4] = [
 ];
 
 const FULL_INTRODUCTION: &str = "\
-Everything that must pass. With 2 processors it takes about 40 minutes on a fresh machine, most of it to build
-other people's programs, which are kept; about 13 minutes when they are there. `--quick` takes some minutes.";
+All checks. On a fresh machine with 2 processors, they take about 40 minutes, most of it to build third-party programs.
+These are cached: later runs take about 13 minutes. `--quick` takes some minutes.";
 
 const QUICK_INTRODUCTION: &str = "\
-Without third-party programs: about 8 minutes with 2 processors on a fresh machine, 3 when all is built.";
+Checks without third-party programs. On 2 processors, they take about 8 minutes on a fresh machine, and 3 minutes later.";
 
 pub fn start(arguments: &[String]) -> Result<(), String> {
-    // Wherever in the project it is called from.
+    // The command may be called from any folder of the project.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     env::set_current_dir(root).map_err(at(root))?;
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -124,25 +130,26 @@ fn run_all(steps: &[Step], introduction: &str) -> Result<(), String> {
     fs::create_dir_all(&logs).map_err(at(&logs))?;
     eprintln!("{introduction}");
     eprintln!(
-        "Two steps run at a time, but the tests run alone. Their output is in {}\n",
+        "Two steps run at a time, but the tests run alone. The logs are in {}\n",
         logs.display()
     );
     for (number, step) in (1..).zip(steps) {
         eprintln!("  {number:2}. {}: {}", step.name, step.about);
     }
     eprintln!();
-    let program = env::current_exe().map_err(|error| format!("our own program: {error}"))?;
-    let screen = Screen { count: steps.len(), logs: logs.clone(), running: Mutex::default() };
+    let program = env::current_exe().map_err(|error| format!("the path of xtask: {error}"))?;
+    let printer =
+        ProgressPrinter { count: steps.len(), logs: logs.clone(), running: Mutex::default() };
     let began = Instant::now();
     let done = thread::scope(|scope| {
         let (over, is_over) = mpsc::channel::<()>();
-        let screen = &screen;
+        let printer = &printer;
         scope.spawn(move || {
             while is_over.recv_timeout(STILL_RUNNING) == Err(RecvTimeoutError::Timeout) {
-                screen.still_running();
+                printer.still_running();
             }
         });
-        let done = runner::run(steps, |step| run_step(&program, step, &logs), screen);
+        let done = runner::run(steps, |step| run_step(&program, step, &logs), printer);
         drop(over);
         done
     });
@@ -153,12 +160,12 @@ fn run_all(steps: &[Step], introduction: &str) -> Result<(), String> {
     }
 }
 
-/// Where the output of each step is.
+/// The folder of the steps' logs.
 fn logs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target").join("xtask-test")
 }
 
-/// Runs a step as a process of its own, with its output in a file. Says whether it passed.
+/// Runs a step in its own process, with its output in a log file. Returns whether it passed.
 fn run_step(program: &Path, step: &Step, logs: &Path) -> bool {
     let attempt = || -> Result<bool, String> {
         let path = log(logs, step.name);
@@ -179,16 +186,16 @@ fn log(logs: &Path, name: &str) -> PathBuf {
     logs.join(format!("{name}.log"))
 }
 
-/// What people see while the steps run.
-struct Screen {
+/// Prints the progress while the steps run.
+struct ProgressPrinter {
     count: usize,
     logs: PathBuf,
     running: Mutex<Vec<(&'static str, Instant)>>,
 }
 
-impl Screen {
+impl ProgressPrinter {
     fn still_running(&self) {
-        let running = self.running.lock().expect("nobody panics with it");
+        let running = self.running.lock().expect("no panic");
         let names = running.iter().map(|(name, since)| {
             let last = excerpt::last_line(&log(&self.logs, name));
             let last: String = last.trim().chars().take(60).collect();
@@ -198,15 +205,15 @@ impl Screen {
     }
 }
 
-impl Progress for Screen {
+impl Progress for ProgressPrinter {
     fn began(&self, number: usize, step: &Step) {
-        self.running.lock().expect("nobody panics with it").push((step.name, Instant::now()));
+        self.running.lock().expect("no panic").push((step.name, Instant::now()));
         eprintln!("[{number:2}/{}] {} …", self.count, step.name);
     }
 
-    fn ended(&self, number: usize, done: &Done) {
-        let Done { name, outcome, took } = done;
-        self.running.lock().expect("nobody panics with it").retain(|(running, _)| running != name);
+    fn ended(&self, number: usize, done: &StepResult) {
+        let StepResult { name, outcome, took } = done;
+        self.running.lock().expect("no panic").retain(|(running, _)| running != name);
         let end = match outcome {
             Outcome::Passed => format!("passed, {}", time(*took)),
             Outcome::Failed => format!("FAILED, {}", time(*took)),
@@ -216,12 +223,12 @@ impl Progress for Screen {
         if *outcome == Outcome::Failed {
             let path = log(&self.logs, name);
             let lines = excerpt::of(&path);
-            eprintln!("{}\n        all of it is in {}", lines.join("\n"), path.display());
+            eprintln!("{}\n        the whole output is in {}", lines.join("\n"), path.display());
         }
     }
 }
 
-/// The work of one step.
+/// Runs one step.
 fn only(name: &str) -> Result<(), String> {
     match name {
         "peers" => peers::ensure().map(drop),
@@ -252,7 +259,7 @@ fn only(name: &str) -> Result<(), String> {
         "tests" => {
             let journals = empty_folder(&journals().join(name))?;
             let ours = tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, Some(&journals));
-            // To record takes time and memory, which is what these are about.
+            // These tests measure time and memory, so their chains are not recorded.
             let slow = tests(&[], |it| !it.peers && it.slow, None);
             let docs = run(&mut command(&["test", "--workspace", "--doc"]));
             ours.and(slow).and(docs)
@@ -261,11 +268,11 @@ fn only(name: &str) -> Result<(), String> {
         "replay" => replay_all(),
         "quick-tests" => tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, None),
         "demo" => demo::run(),
-        // Whether it is still the same is for people to see.
+        // Whether the picture has changed is for a person to check.
         "picture" => picture::make().map(drop),
         "licences" => licences(),
-        "windows-run" => wine::smoke(),
-        "fuzz" => fuzz::briefly(),
+        "windows-run" => wine::smoke_test(),
+        "fuzz" => fuzz::run_briefly(),
         _ => {
             let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
             Err(format!("no step {name}; there are {} and quick-tests", names.join(", ")))
@@ -281,33 +288,33 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// The dependencies of all platforms, although only those of this one are compiled: cargo-deny looks at
-/// all, and is not to wait for the network then. Also what is compiled outside the workspace.
+/// Fetches the dependencies of all platforms, because cargo-deny reads them offline. Also those of the packages outside
+/// the workspace.
 fn fetch() -> Result<(), String> {
     run(&mut command(&["fetch", "--locked"]))?;
     run(&mut command(&["fetch", "--locked", "--manifest-path", "fuzz/Cargo.toml"])).map_err(
         |error| {
             format!(
-                "{error}\nif our own crates have other dependencies now: \
+                "{error}\nif the dependencies of the project's crates have changed, run: \
              cargo update --workspace --manifest-path fuzz/Cargo.toml"
             )
         },
     )
 }
 
-/// One target folder for both: they have dependencies in common.
+/// Installs both tools from one target folder, because they share dependencies.
 fn tools() -> Result<(), String> {
-    // The fuzzer's engine is C++.
-    need("c++", &["--version"], "g++")?;
-    let workshop = Workshop::open()?;
-    CARGO_DENY.install(&workshop)?;
-    fuzz::CARGO_FUZZ.install(&workshop)?;
-    workshop.close();
+    // libFuzzer is written in C++.
+    ensure_installed("c++", &["--version"], "g++")?;
+    let builds = ThirdPartyBuilds::open()?;
+    CARGO_DENY.install(&builds)?;
+    fuzz::CARGO_FUZZ.install(&builds)?;
+    builds.close();
     Ok(())
 }
 
-/// Runs the test programs that are wanted, and those that `more` names. A program that fails does not keep the others from
-/// running. Their chains are recorded in `journals`.
+/// Runs the wanted test programs, and those of the options `more`. All run, even if one fails. Their chains are
+/// recorded in `journals`.
 fn tests(
     more: &[&str],
     wanted: impl Fn(&targets::Target) -> bool,
@@ -322,7 +329,7 @@ fn tests(
     run(&mut test)
 }
 
-/// Where the chains of the tests are recorded, by step.
+/// The folder of the recorded journals, by step.
 fn journals() -> PathBuf {
     logs().join("journals")
 }
@@ -335,7 +342,7 @@ fn empty_folder(path: &Path) -> Result<PathBuf, String> {
     Ok(path.to_owned())
 }
 
-/// Journals that replay identically are removed: they have hundreds of megabytes.
+/// Replays the recorded journals. Those that replay identically are removed, because they take hundreds of megabytes.
 fn replay_all() -> Result<(), String> {
     let nothing = |why| format!("{why}: run the steps tests and interop first");
     let summary = replay::replay_recorded(&journals()).map_err(nothing)?;
@@ -343,8 +350,8 @@ fn replay_all() -> Result<(), String> {
     summary.result()
 }
 
-/// Licences and sources of all dependencies. The advisory database is fetched from the network, so
-/// it is left to those who have it: `cargo deny check`.
+/// Checks licences and sources of all dependencies. Advisories need a database from the network: `cargo deny check`
+/// checks them.
 fn licences() -> Result<(), String> {
     let deny = CARGO_DENY.installed()?;
     run(Command::new(deny).args(["--offline", "check", "bans", "licenses", "sources"]))

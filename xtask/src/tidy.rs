@@ -1,10 +1,12 @@
-//! The house rules that a machine can check. Each has its reason.
+//! `cargo xtask tidy`: the house rules that a program can check.
+
+mod retired;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates that must give the same actions for the same events, so that a simulation proves
-/// something and a trace can be replayed.
+/// The pure crates. They must produce the same outputs for the same inputs, so that simulations are meaningful and journals
+/// can be replayed.
 const PURE: [&str; 5] = [
     "crates/acp-wire/src",
     "crates/router/src",
@@ -13,10 +15,10 @@ const PURE: [&str; 5] = [
     "crates/acp-proxy-core/src",
 ];
 
-/// The one file of a pure crate that may touch the world.
+/// Files of pure crates that may do I/O.
 const EXCEPTIONS: [&str; 1] = ["crates/acp-proxy-core/src/stdio.rs"];
 
-/// What would make a pure crate depend on something else than its input.
+/// Names that make a crate depend on more than its inputs.
 const IMPURE: [&str; 15] = [
     "tokio",
     "std::env",
@@ -31,26 +33,35 @@ const IMPURE: [&str; 15] = [
     "std::thread",
     "Instant::now",
     "SystemTime",
-    "HashMap", // its order is random
+    "HashMap", // its iteration order is random
     "HashSet",
 ];
 
-/// A file that needs a table of contents is two files.
+/// The maximum length of a Rust file, in lines.
 const LONGEST_FILE: usize = 600;
 
+/// Files and folders in which retired words are allowed: the list and its tests, and the sources of third-party peers, whose cached
+/// builds depend on their exact text.
+const MAY_USE_RETIRED_WORDS: [&str; 2] = ["xtask/src/tidy", "peers/"];
+
+/// Checks all Rust and Markdown files of the project.
 pub fn run() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let mut complaints = Vec::new();
-    for path in rust_files(root)? {
+    for path in files(root)? {
         let text =
             fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-        check(&name, &text, &mut complaints);
+        if name.ends_with(".rs") {
+            check_code(&name, &text, &mut complaints);
+        }
+        check_words(&name, &text, &mut complaints);
     }
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
-fn check(name: &str, text: &str, complaints: &mut Vec<String>) {
+/// Checks a Rust file: pure crates are pure, and no file is too long.
+fn check_code(name: &str, text: &str, complaints: &mut Vec<String>) {
     let pure = PURE.iter().any(|it| name.starts_with(it)) && !EXCEPTIONS.contains(&name);
     if pure {
         for (number, line) in (1..).zip(text.lines()) {
@@ -66,20 +77,33 @@ fn check(name: &str, text: &str, complaints: &mut Vec<String>) {
     }
 }
 
-fn rust_files(root: &Path) -> Result<Vec<PathBuf>, String> {
+/// Checks that a file has no retired words.
+fn check_words(name: &str, text: &str, complaints: &mut Vec<String>) {
+    if MAY_USE_RETIRED_WORDS.iter().any(|it| name.starts_with(it)) {
+        return;
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        for (word, instead) in retired::in_line(line) {
+            complaints.push(format!("{name}:{number}: do not write '{word}' but '{instead}'"));
+        }
+    }
+}
+
+/// The Rust and Markdown files of the project, in order.
+fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
-    let mut directories: Vec<PathBuf> =
-        ["crates", "xtask", "fuzz", "peers"].iter().map(|it| root.join(it)).collect();
+    let mut directories = vec![root.to_owned()];
     while let Some(directory) = directories.pop() {
         let entries = fs::read_dir(&directory)
             .map_err(|error| format!("{}: {error}", directory.display()))?;
         for entry in entries.flatten() {
             let path = entry.path();
-            if path.is_dir() {
-                if !path.ends_with("target") && !path.ends_with("node_modules") {
-                    directories.push(path);
-                }
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = entry.file_name();
+            let is_project = !name.to_string_lossy().starts_with('.')
+                && !["target", "node_modules", "corpus"].iter().any(|it| name == *it);
+            if path.is_dir() && is_project {
+                directories.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs" || it == "md") {
                 files.push(path);
             }
         }
@@ -93,15 +117,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rules_can_be_broken() {
+    fn each_rule_finds_its_violations() {
         let mut complaints = Vec::new();
-        check(
+        check_code(
             "crates/router/src/a.rs",
             "use std::fs; // std::net\nHashMap::new()",
             &mut complaints,
         );
-        check("crates/acp-conductor/src/a.rs", "use std::fs;", &mut complaints);
-        check("crates/acp-conductor/src/b.rs", &"\n".repeat(LONGEST_FILE + 1), &mut complaints);
+        check_code("crates/acp-conductor/src/a.rs", "use std::fs;", &mut complaints);
+        check_code(
+            "crates/acp-conductor/src/b.rs",
+            &"\n".repeat(LONGEST_FILE + 1),
+            &mut complaints,
+        );
         assert_eq!(complaints.len(), 3, "{complaints:?}");
+        complaints.clear();
+        check_words("docs/a.md", "The puppet.\nA scripted component.", &mut complaints);
+        check_words("peers/README.md", "The puppet.", &mut complaints);
+        let expected = "docs/a.md:1: do not write 'puppet' but 'scripted component'";
+        assert_eq!(complaints, [expected]);
     }
 }

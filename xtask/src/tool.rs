@@ -1,4 +1,4 @@
-//! Other people's tools: running them, and making sure that they are there.
+//! Runs and installs other programs.
 
 use std::env;
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ pub fn cargo() -> impl AsRef<OsStr> {
 }
 
 pub fn run(command: &mut Command) -> Result<(), String> {
-    // Standard output is for what was asked for; the noise of tools is not.
+    // Standard output is for results. The output of tools goes to standard error.
     command.stdin(Stdio::null()).stdout(std::io::stderr());
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -22,7 +22,7 @@ pub fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-pub fn said(command: &mut Command) -> Result<String, String> {
+pub fn output_of(command: &mut Command) -> Result<String, String> {
     match command.stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -36,31 +36,31 @@ pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// Builds the program as it is shipped, with two components of the tests. Says in which folder they are.
+/// Builds the release program and two test components. Returns their folder.
 pub fn release() -> Result<PathBuf, String> {
     run(Command::new(cargo()).args(RELEASE))?;
     let metadata =
-        said(Command::new(cargo()).args(["metadata", "--no-deps", "--format-version", "1"]))?;
+        output_of(Command::new(cargo()).args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: serde_json::Value =
         serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
     let target = metadata["target_directory"].as_str().ok_or("cargo names no target folder")?;
     Ok(Path::new(target).join("release"))
 }
 
-/// Makes sure that a program is there, with the help of Debian's package manager if we may.
-pub fn need(program: &str, check: &[&str], package: &str) -> Result<(), String> {
-    let there = || said(Command::new(program).args(check)).is_ok();
+/// Checks that a program works. Otherwise installs its Debian package, if this user may.
+pub fn ensure_installed(program: &str, check: &[&str], package: &str) -> Result<(), String> {
+    let there = || output_of(Command::new(program).args(check)).is_ok();
     if there() {
         return Ok(());
     }
-    // Only one at a time may install, and another thread may have installed it meanwhile.
+    // One thread at a time installs, and another thread may have installed the program already.
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     if there() {
         return Ok(());
     }
-    let root = said(Command::new("id").arg("-u")).is_ok_and(|it| it.trim() == "0");
-    if !root || said(Command::new("apt-get").arg("--version")).is_err() {
+    let root = output_of(Command::new("id").arg("-u")).is_ok_and(|it| it.trim() == "0");
+    if !root || output_of(Command::new("apt-get").arg("--version")).is_err() {
         return Err(format!("{program} {} does not work: install {package}", check.join(" ")));
     }
     run(Command::new("apt-get").args(["update", "--quiet"]))?;

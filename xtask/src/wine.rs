@@ -1,5 +1,5 @@
-//! A smoke test of the Windows program under Wine: it starts, talks, restarts a killed proxy, and leaves
-//! no process behind, not even when it is killed itself.
+//! A smoke test of the Windows program under Wine: it starts, answers a prompt, restarts a killed proxy, and leaves no
+//! process behind, even if it is killed.
 
 mod editor;
 
@@ -10,29 +10,28 @@ use std::{env, fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cache::KeptBuilds;
+use crate::cache::CachedBuilds;
 use crate::platforms::WINDOWS;
-use crate::tool::{at, cargo, need, run, said};
+use crate::tool::{at, cargo, ensure_installed, output_of, run};
 use editor::Editor;
 
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 
-/// What is built from C: a library that Wine 8 lacks, and a program that starts another.
+/// Built from C: a library that Wine 8 lacks, and a program that starts another one.
 const LIBRARY: (&str, &str) = ("process_prng.c", "bcryptprimitives.dll");
 const LAUNCHER: (&str, &str) = ("launcher.c", "launcher.exe");
 
 /// The conductor, the launcher and its two children, the inner conductor and its child, the agent.
 const PROCESSES: usize = 7;
 
-/// How long processes may take to appear or to go. Nothing is slow here: it is long so that the test does
-/// not fail on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long processes may take to start or exit. It is long, so that the test does not fail on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Makes sure that Wine and a C compiler for Windows are there.
+/// Installs Wine and a C compiler for Windows.
 pub fn install() -> Result<(), String> {
-    need(COMPILER, &["--version"], "gcc-mingw-w64-x86-64")?;
+    ensure_installed(COMPILER, &["--version"], "gcc-mingw-w64-x86-64")?;
     if program("wine64").is_err() && program("wine").is_err() {
-        need("/usr/lib/wine/wine64", &["--version"], "wine64")?;
+        ensure_installed("/usr/lib/wine/wine64", &["--version"], "wine64")?;
     }
     Ok(())
 }
@@ -40,42 +39,42 @@ pub fn install() -> Result<(), String> {
 /// One of Wine's programs. Debian's `wine64` does not put them on the path.
 fn program(name: &str) -> Result<PathBuf, String> {
     let mut places = vec![PathBuf::from(name), Path::new("/usr/lib/wine").join(name)];
-    places.retain(|it| said(Command::new(it).arg("--version")).is_ok());
+    places.retain(|it| output_of(Command::new(it).arg("--version")).is_ok());
     places.into_iter().next().ok_or_else(|| format!("there is no {name}: install wine64"))
 }
 
-pub fn smoke() -> Result<(), String> {
-    let stage = Stage::new()?;
-    let tried = stage.try_all();
+pub fn smoke_test() -> Result<(), String> {
+    let stage = WineTest::new()?;
+    let tried = stage.run_all();
     stage.clear();
     tried
 }
 
-/// A Windows machine of our own.
-struct Stage {
-    /// Its folder, whose name is in the command line of each of its processes.
+/// A Wine installation in its own folder.
+struct WineTest {
+    /// The folder. Its name is in the command line of each process.
     folder: PathBuf,
     wine: PathBuf,
-    /// The folder as Windows calls it.
+    /// The Windows path of the folder.
     windows: String,
 }
 
-impl Stage {
-    fn new() -> Result<Stage, String> {
+impl WineTest {
+    fn new() -> Result<WineTest, String> {
         let folder = env::temp_dir().join(format!("conductor-wine-{}", id()));
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         build(&folder)?;
         let wine = program("wine64").or_else(|_| program("wine"))?;
         let windows = format!("Z:{}", folder.display().to_string().replace('/', "\\"));
-        Ok(Stage { folder, wine, windows })
+        Ok(WineTest { folder, wine, windows })
     }
 
-    fn try_all(&self) -> Result<(), String> {
+    fn run_all(&self) -> Result<(), String> {
         println!("--version");
-        let version = self.said(&["--version"])?;
+        let version = self.output(&["--version"])?;
         expect(version.starts_with("conductor "), "the version", &version)?;
         println!("try --prompt");
-        let answer = self.said(&["try", "--prompt", "hello"])?;
+        let answer = self.output(&["try", "--prompt", "hello"])?;
         expect(answer.contains("Hello!"), "the demo agent's answer", &answer)?;
         println!("a chain whose proxy is killed");
         self.killed_proxy()?;
@@ -83,7 +82,7 @@ impl Stage {
         self.killed_conductor()
     }
 
-    /// A program in its folder, as Windows calls it.
+    /// The Windows path of a program in the folder.
     fn path(&self, name: &str) -> String {
         format!("{}\\{name}", self.windows)
     }
@@ -93,7 +92,7 @@ impl Stage {
         command
             .arg(self.path("conductor.exe"))
             .env("WINEPREFIX", self.folder.join("prefix"))
-            // No news of Wine's own, no window, and no offer to install .NET and a browser.
+            // No messages of Wine, no window, and no offer to install .NET and a browser.
             .env("WINEDEBUG", "-all")
             .env("WINEDLLOVERRIDES", "mscoree,mshtml=")
             .env_remove("DISPLAY")
@@ -101,12 +100,12 @@ impl Stage {
         command
     }
 
-    fn said(&self, arguments: &[&str]) -> Result<String, String> {
-        said(self.command().args(arguments))
+    fn output(&self, arguments: &[&str]) -> Result<String, String> {
+        output_of(self.command().args(arguments))
     }
 
-    /// A chain of two proxies and an agent. The first proxy has a child that would stay; the second is a
-    /// conductor with a proxy of its own.
+    /// Starts a chain of two proxies and an agent. The first proxy has a child that does not exit by itself. The second
+    /// proxy is a conductor with its own proxy.
     fn chain(&self) -> Result<Editor, String> {
         let (conductor, launcher) = (&self.path("conductor.exe"), self.path("launcher.exe"));
         let inner = serde_json::json!({
@@ -130,7 +129,7 @@ impl Stage {
         let children = ["conductor.exe component log", "conductor.exe component context"];
         for (words, child) in ["launcher.exe Z:", "conductor.exe proxy"].into_iter().zip(children) {
             let mut killed = vec![self.find(words)?, self.find(child)?];
-            // The one without arguments.
+            // The process without arguments.
             let all = self.processes();
             let sleeping = all.iter().filter(|it| it.line == self.path("launcher.exe"));
             killed.extend(sleeping.map(|it| it.number).filter(|_| words.starts_with("launcher")));
@@ -140,7 +139,7 @@ impl Stage {
             })?;
             editor.prompt("hello")?;
         }
-        editor.leave()?;
+        editor.close()?;
         self.wait_until("the chain is gone", <[Process]>::is_empty)
     }
 
@@ -157,7 +156,7 @@ impl Stage {
         self.wait_until("the chain is gone", <[Process]>::is_empty)
     }
 
-    /// The process whose command line begins with `words`, a program of our folder first.
+    /// The process id of the program in the folder whose command line begins with `words`.
     fn find(&self, words: &str) -> Result<i32, String> {
         let all = self.processes();
         let start = self.path(words);
@@ -173,21 +172,21 @@ impl Stage {
             if holds(&all) {
                 return Ok(());
             }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("not so after {PATIENCE:?}: {what}; there are {all:?}"));
+            if began.elapsed() > TIMEOUT {
+                return Err(format!("not within {TIMEOUT:?}: {what}; the processes are {all:?}"));
             }
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// The processes of programs in our folder, which are Linux processes, too.
+    /// The processes of programs in the folder. Under Wine, they are also Linux processes.
     fn processes(&self) -> Vec<Process> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|it| it.file_name().to_str()?.parse().ok());
         numbers.filter_map(|number: i32| Process::read(number, &self.windows)).collect()
     }
 
-    /// Ends Wine's own processes and removes everything.
+    /// Ends the processes of Wine and removes the folder.
     fn clear(&self) {
         for word in ["-k", "-w"] {
             if let Ok(server) = program("wineserver") {
@@ -213,13 +212,13 @@ impl Process {
     }
 }
 
-/// Puts the Windows program into `folder`, with what it needs there.
+/// Builds the Windows program and what it needs into `folder`.
 fn build(folder: &Path) -> Result<(), String> {
-    let kept = KeptBuilds::open()?;
+    let kept = CachedBuilds::open()?;
     let mut cargo = Command::new(cargo());
     cargo.args(["build", "--target", WINDOWS, "--package", "acp-conductor", "--bin", "conductor"]);
     cargo.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
-    let output = said(kept.apply(&mut cargo))?;
+    let output = output_of(kept.apply(&mut cargo))?;
     let mut built = output.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         message["executable"].as_str().map(PathBuf::from)

@@ -1,4 +1,4 @@
-//! One running chain, with us as its editor.
+//! One running chain, with the benchmark as its editor.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use testkit::stub::{Frame, Lines, lines};
 
-/// How long a conductor may take to end after its editor has closed the pipe.
+/// How long a conductor may take to exit after its editor has closed the pipe.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct Chain {
     pub start_up: Duration,
 }
 
-/// What to do after a line.
+/// What to do after reading a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     Read,
@@ -37,15 +37,15 @@ pub enum Next {
 }
 
 impl Chain {
-    /// Starts a chain and greets it. After `limit` it is killed, whatever we are waiting for then.
+    /// Starts and initializes a chain. It is killed after `limit`.
     pub fn start(command: Command, stderr: &Path, limit: Duration) -> Result<Self, String> {
         File::create(stderr).map_err(|error| format!("{}: {error}", stderr.display()))?;
         let greeting = r#"{"protocolVersion":1,"clientCapabilities":{}}"#;
         Self::greet(command, greeting, stderr, limit)
     }
 
-    /// Starts another program that speaks JSON-RPC in lines, and greets it with these params. It has the
-    /// chain's limit and log.
+    /// Starts another program that speaks JSON-RPC in lines, and initializes it with these params. It has the limit and
+    /// the log of the chain.
     pub fn beside(&self, command: Command, greeting: &str) -> Result<Self, String> {
         Self::greet(command, greeting, &self.stderr, self.limit)
     }
@@ -79,12 +79,12 @@ impl Chain {
         Ok(chain)
     }
 
-    /// The conductor's own process.
+    /// The conductor's process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// A new session; gives its id.
+    /// Opens a session and returns its id.
     pub fn session(&mut self) -> Result<String, String> {
         let answer = self.new_session()?;
         let id = testkit::stub::text_after(&answer, "\"sessionId\":\"")
@@ -92,12 +92,12 @@ impl Chain {
         Ok(String::from_utf8_lossy(id).into_owned())
     }
 
-    /// A new session; gives what the agent says of it.
+    /// Opens a session and returns the agent's answer.
     pub fn new_session(&mut self) -> Result<Vec<u8>, String> {
         self.ask("session/new", r#"{"cwd":"/","mcpServers":[]}"#)
     }
 
-    /// How long a request takes to the answer, which must be the next that comes.
+    /// The time from a request to its answer, which must be the next line.
     pub fn round_trip(&mut self, method: &str, params: &str) -> Result<Duration, String> {
         let (id, line) = self.request(method, params);
         let begin = Instant::now();
@@ -109,14 +109,14 @@ impl Chain {
         Ok(begin.elapsed())
     }
 
-    /// A request and its answer; whatever comes between is dropped.
+    /// Sends a request and waits for the answer. Drops the lines before the answer.
     pub fn ask(&mut self, method: &str, params: &str) -> Result<Vec<u8>, String> {
         let (id, line) = self.request(method, params);
         self.send(line.as_bytes())?;
         self.answer(id)
     }
 
-    /// The line of a request, with an id that was not used before.
+    /// The line of a request, with a new id.
     pub fn request(&mut self, method: &str, params: &str) -> (u64, String) {
         self.asked += 1;
         let id = self.asked;
@@ -130,7 +130,8 @@ impl Chain {
 
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         let Some(to) = &mut self.to else { return Err("the chain is closed".to_owned()) };
-        to.write_all(bytes).map_err(|error| self.watchdog.blame(&format!("write failed: {error}")))
+        to.write_all(bytes)
+            .map_err(|error| self.watchdog.explain(&format!("write failed: {error}")))
     }
 
     fn answer(&mut self, id: u64) -> Result<Vec<u8>, String> {
@@ -147,8 +148,8 @@ impl Chain {
         Ok(result)
     }
 
-    /// Hands each line to `on_line` until it says stop. What that appends to its second argument is sent
-    /// when the lines that came together are used up.
+    /// Calls `on_line` for each line until it returns stop. After each batch of lines, sends the bytes that `on_line`
+    /// has appended to its second argument.
     pub fn read<F>(&mut self, mut on_line: F) -> Result<(), String>
     where
         F: FnMut(&[u8], &mut Vec<u8>) -> Result<Next, String>,
@@ -156,7 +157,9 @@ impl Chain {
         let mut replies = Vec::new();
         loop {
             let batch = self.from.batch().map_err(|error| format!("read failed: {error}"))?;
-            let Some(batch) = batch else { return Err(self.watchdog.blame("the conductor ended")) };
+            let Some(batch) = batch else {
+                return Err(self.watchdog.explain("the conductor has exited"));
+            };
             let mut next = Next::Read;
             for line in lines(batch) {
                 if next == Next::Stop {
@@ -176,7 +179,7 @@ impl Chain {
 }
 
 impl Drop for Chain {
-    /// Ends the chain as an editor does, so that nothing of it runs during the next measurement.
+    /// Ends the chain as an editor does, so that no process runs during the next measurement.
     fn drop(&mut self) {
         self.to = None;
         let begin = Instant::now();
@@ -191,7 +194,7 @@ impl Drop for Chain {
     }
 }
 
-/// The result of request `id`, if `line` is its answer; an error if it was refused.
+/// The result of request `id`, if `line` is its answer. An error if the answer is an error.
 pub fn result_of(line: &[u8], id: u64) -> Result<Option<&[u8]>, String> {
     let frame = Frame::split(line).ok_or_else(|| format!("not a message: {}", preview(line)))?;
     if frame.method.is_some() || frame.id.map(testkit::stub::number) != Some(id) {
@@ -204,7 +207,7 @@ pub fn preview(line: &[u8]) -> String {
     String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned()
 }
 
-/// Kills a process group when its time is up: reads and writes that hang then fail.
+/// Kills a process group after a timeout. Hanging reads and writes fail then.
 #[derive(Debug)]
 struct Watchdog {
     limit: Duration,
@@ -223,8 +226,8 @@ impl Watchdog {
         Self { limit, begin: Instant::now(), sleeper: Some((dismiss, sleeper)) }
     }
 
-    /// Says whether it was us who ended it.
-    fn blame(&self, what: &str) -> String {
+    /// Adds to an error that the timeout has killed the process, if so.
+    fn explain(&self, what: &str) -> String {
         if self.begin.elapsed() < self.limit {
             return what.to_owned();
         }
@@ -241,7 +244,7 @@ impl Watchdog {
 
 fn kill(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It fails when the group is gone already: that is what we want.
+        // This fails if the group has exited already.
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }

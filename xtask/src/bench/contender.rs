@@ -1,13 +1,13 @@
-//! Who is measured, and the command that starts each.
+//! The compared programs, and the command that starts each.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::tool::Transport;
-use crate::cache::{Profile, Published};
+use crate::cache::{Profile, PublishedCrate};
 
-/// The rival and the version that the figures are about.
-pub const REFERENCE: Published = Published {
+/// The reference conductor and its version.
+pub const REFERENCE: PublishedCrate = PublishedCrate {
     name: "agent-client-protocol-conductor",
     version: "5.0.0",
     profile: Profile::Release,
@@ -30,15 +30,15 @@ impl Contender {
     }
 }
 
-/// What a chain is for.
+/// The purpose of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Prompts,
-    /// The first proxy has tools, and the agent gets them in this way.
+    /// The first proxy has tools, which the agent reaches over this transport.
     Tools(Transport),
 }
 
-/// Where the programs are.
+/// The paths of the programs.
 #[derive(Debug)]
 pub struct Programs {
     pub ours: PathBuf,
@@ -48,7 +48,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those who run, in the order of this round: nobody is always the first.
+    /// The programs in the order of this round. Another one is first in each round.
     pub fn contenders(&self, round: usize) -> Vec<Contender> {
         let mut all = vec![Contender::Ours, Contender::Floor];
         if self.reference.is_some() {
@@ -68,11 +68,11 @@ impl Programs {
                 let mut command = Command::new(self.stubs.join("stub_relay"));
                 match purpose {
                     Purpose::Prompts => command.arg(proxies.to_string()),
-                    // The one that answers is in the place of the first proxy.
+                    // The stub agent, which answers, takes the place of the first proxy.
                     Purpose::Tools(Transport::Stdio) => {
                         command.args(["--through", &(proxies - 1).to_string()])
                     }
-                    // Over HTTP there is no process between the client and the conductor.
+                    // With HTTP, there is no process between the client and the conductor.
                     Purpose::Tools(Transport::Http) => command.arg((proxies - 1).to_string()),
                 };
                 return command;
@@ -88,7 +88,7 @@ impl Programs {
         }
         command.args(chain);
         command.arg(shell_word(&self.stubs.join("stub_agent")));
-        // A developer's log filter would be measured too.
+        // A log filter of the developer would change the figures.
         command.env_remove("RUST_LOG");
         command
     }

@@ -1,4 +1,4 @@
-//! What Linux tells: about this machine, and about what a process has used.
+//! Information from Linux about the machine and about processes.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Takes the last CPU that we may use: the first ones get most of the machine's interrupts.
+    /// Uses the last allowed CPU, because the first ones handle most interrupts.
     pub fn to_one_cpu() -> Result<Self, String> {
         let before =
             sched_getaffinity(None).map_err(|error| format!("sched_getaffinity: {error}"))?;
@@ -31,7 +31,7 @@ impl Drop for Pinned {
     }
 }
 
-/// CPU seconds that all threads of a process have used, to the nanosecond where the kernel counts so.
+/// The CPU seconds of all threads of a process, in nanoseconds where the kernel supports it.
 pub fn cpu_seconds(pid: u32) -> Result<f64, String> {
     let tasks = format!("/proc/{pid}/task");
     let entries = fs::read_dir(&tasks).map_err(|error| format!("{tasks}: {error}"))?;
@@ -42,12 +42,12 @@ pub fn cpu_seconds(pid: u32) -> Result<f64, String> {
     Ok(nanoseconds as f64 / 1e9)
 }
 
-/// The most memory that a process has had resident so far, in MiB.
+/// The peak resident memory of a process, in MiB.
 pub fn peak_memory(pid: u32) -> Result<f64, String> {
     mebibytes(pid, "VmHWM:")
 }
 
-/// The memory that a process has resident now, in MiB.
+/// The current resident memory of a process, in MiB.
 pub fn memory(pid: u32) -> Result<f64, String> {
     mebibytes(pid, "VmRSS:")
 }
@@ -60,7 +60,7 @@ fn mebibytes(pid: u32, key: &str) -> Result<f64, String> {
     kibibytes.map(|it| it / 1024.0).ok_or_else(|| format!("{path}: no {key}"))
 }
 
-/// One line about the machine, and how busy it is before we begin.
+/// A line about the machine and its load before the benchmark.
 pub fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

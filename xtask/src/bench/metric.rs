@@ -1,8 +1,8 @@
-//! What is measured, and how it is called.
+//! The metrics and their names.
 
 use super::probe::{SESSIONS, UPDATES_PER_SESSION};
 
-/// In the order of the report.
+/// The metrics, in the order of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     StartUp,
@@ -46,7 +46,7 @@ impl Metric {
             Self::Memory => "Peak memory of the conductor while streaming (MiB)",
             Self::Prompt1MiB => "Prompt of 1 MiB, to its answer (ms)",
             Self::Prompt8MiB => "Prompt of 8 MiB, to its answer (ms)",
-            Self::AgentAsks => "Question of the agent to the editor, round trip (µs)",
+            Self::AgentAsks => "Request of the agent to the editor, round trip (µs)",
             Self::Tool => "Tool call through the bridge, median (µs)",
             Self::ToolTail => "Tool call through the bridge, 99th percentile (µs)",
             Self::ToolPinned => "Tool call through the bridge on one CPU, median (µs)",
@@ -72,7 +72,7 @@ impl Metric {
         title.to_owned()
     }
 
-    /// Of all others less is better.
+    /// Whether more is better. For all other metrics, less is better.
     pub fn more_is_better(self) -> bool {
         matches!(self, Self::Stream | Self::StreamPinned)
     }

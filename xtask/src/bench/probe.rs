@@ -1,4 +1,4 @@
-//! The measurements: each runs a chain of its own and gives figures.
+//! The measurements. Each runs its own chain and returns figures.
 
 use std::time::{Duration, Instant};
 
@@ -7,21 +7,21 @@ use testkit::stub::{Frame, number, text_after};
 use super::chain::{Chain, Next, preview, result_of};
 use super::contender::{Contender, Purpose};
 use super::metric::Metric;
-use super::tally::{median, percentile};
+use super::results::{median, percentile};
 use super::tool::{self, Transport};
 use super::{machine, target};
 
-/// How much of everything.
+/// How long and how often to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
     pub rounds: usize,
-    /// A measurement is repeated until this has passed.
+    /// A measurement is repeated for this time.
     pub budget: Duration,
-    /// Updates of one stream through a chain without proxies; fewer when there are proxies.
+    /// The updates of a stream through a chain without proxies. With proxies there are fewer.
     pub updates: u64,
-    /// Round trips in a measurement, at the least.
+    /// The minimum number of round trips in a measurement.
     pub round_trips: usize,
-    /// After this a measurement has failed.
+    /// The timeout of a measurement.
     pub limit: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Effort {
         limit: Duration::from_secs(20),
     };
 
-    /// Updates of one stream: about as long for each length of the chain.
+    /// The updates of a stream, so that it takes about the same time with any number of proxies.
     pub fn updates(&self, proxies: usize) -> u64 {
         self.updates / (proxies as u64 + 1)
     }
@@ -82,7 +82,7 @@ impl Probe {
         Self::ToolMemory { transport: Transport::Http },
     ];
 
-    /// What `--only` looks into.
+    /// The name that `--only` matches.
     pub fn name(self) -> &'static str {
         match self {
             Self::StartUp => "start-up",
@@ -112,7 +112,7 @@ impl Probe {
         )
     }
 
-    /// Is there anything to measure? Tools need a proxy that has them, and the reference has no bridge.
+    /// Whether this can be measured. Tools need a proxy, and the reference has no MCP bridge.
     pub fn concerns(self, contender: Contender, proxies: usize) -> bool {
         match self {
             Self::Tool { .. } => proxies > 0 && contender != Contender::Reference,
@@ -132,7 +132,7 @@ impl Probe {
         }
     }
 
-    /// Runs once; `start` gives a fresh chain.
+    /// Runs the measurement once. `start` starts a new chain.
     pub fn run<S>(
         self,
         start: S,
@@ -200,7 +200,7 @@ fn stream(
     })
 }
 
-/// One prompt that is answered with numbered updates: all must come, in order, the answer last.
+/// Sends a prompt that is answered with numbered updates. All must arrive in order, before the answer.
 fn stream_once(chain: &mut Chain, session: &str, updates: u64) -> Result<Duration, String> {
     let (id, line) =
         chain.request("session/prompt", &prompt_params(session, &format!("stream {updates}")));
@@ -234,7 +234,7 @@ fn big_prompt(
     mebibytes: usize,
     effort: Effort,
 ) -> Result<Vec<(Metric, f64)>, String> {
-    // Source code as it looks in JSON: a quote or a newline to be escaped every few words.
+    // Source code in JSON, with escaped quotes and newlines.
     const TEXT: &str = r#"    let name = names.get(\"name\").copied().unwrap_or_default();\n"#;
     let text = TEXT.repeat(mebibytes * 1024 * 1024 / TEXT.len() + 1);
     let params = prompt_params(&chain.session()?, &text);
@@ -273,7 +273,7 @@ fn agent_asks(mut chain: Chain, effort: Effort) -> Result<Vec<(Metric, f64)>, St
             Ok(Next::Read)
         })?;
         if asks != ASKS_PER_PROMPT {
-            return Err(format!("{asks} of {ASKS_PER_PROMPT} questions arrived"));
+            return Err(format!("{asks} of {ASKS_PER_PROMPT} requests arrived"));
         }
         Ok(begin.elapsed() / ASKS_PER_PROMPT as u32)
     };
@@ -299,7 +299,7 @@ fn sessions(mut chain: Chain, effort: Effort) -> Result<Vec<(Metric, f64)>, Stri
         let mut expected = [0; SESSIONS];
         let mut answers = 0;
         chain.read(|line, _| {
-            // The agent calls its sessions s1, s2 and so on.
+            // The sessions of the agent are s1, s2 and so on.
             if let Some(session) = text_after(line, "\"sessionId\":\"s") {
                 let index = number(session) as usize - 1;
                 let expected = expected.get_mut(index).ok_or("an update of an unknown session")?;
@@ -327,7 +327,7 @@ pub fn prompt_params(session: &str, text: &str) -> String {
     )
 }
 
-/// Runs `once` until `budget` has passed, but at least `least` times; gives the seconds of each.
+/// Runs `once` for the time `budget`, and at least `least` times. Returns the seconds of each run.
 pub fn repeat<F>(budget: Duration, least: usize, mut once: F) -> Result<Vec<f64>, String>
 where
     F: FnMut() -> Result<Duration, String>,

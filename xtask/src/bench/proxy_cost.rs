@@ -14,9 +14,9 @@ use super::chain::Chain;
 use super::contender::Programs;
 use super::machine::Pinned;
 use super::probe::{Effort, prompt_params, repeat};
-use super::tally::median;
+use super::results::median;
 
-/// What `--only` looks into.
+/// The name that `--only` matches.
 pub const NAME: &str = "proxy-cost";
 
 /// How many prompts a chain gets in one turn.

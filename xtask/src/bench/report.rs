@@ -7,13 +7,18 @@ use super::contender::{Contender, REFERENCE};
 use super::metric::Metric;
 use super::probe::Effort;
 use super::proxy_cost::{Costs, Kind};
-use super::tally::{Tally, median};
+use super::results::{BenchResults, median};
 use super::target::TARGETS;
-use crate::cache::Published;
+use crate::cache::PublishedCrate;
 
 /// The whole of `BENCHMARKS.md`.
-pub fn document(tally: &Tally, costs: Option<&Costs>, effort: Effort, machine: &str) -> String {
-    let Published { name, version, .. } = REFERENCE;
+pub fn document(
+    results: &BenchResults,
+    costs: Option<&Costs>,
+    effort: Effort,
+    machine: &str,
+) -> String {
+    let PublishedCrate { name, version, .. } = REFERENCE;
     let mut text = format!(
         "# Benchmarks
 
@@ -26,70 +31,69 @@ Updates in one stream: {streams} proxies.
 {METHOD}
 ## Targets
 
-The figure that the target is about, for 0, 1 and 2 proxies.
+The figure of each target, for 0, 1 and 2 proxies.
 
 ",
         rounds = effort.rounds,
         budget = effort.budget.as_millis(),
         streams = PROXIES.map(|it| format!("{} with {it}", number(effort.updates(it) as f64))).join(", "),
     );
-    text.push_str(&targets(tally));
+    text.push_str(&targets(results));
     text.push('\n');
     text.push_str(&proxy_costs(costs));
     text.push_str("\n## Figures\n\n");
-    text.push_str(&figures(tally));
+    text.push_str(&figures(results));
     text
 }
 
 const METHOD: &str = "\
 ## What is measured
 
-The editor is the benchmark itself; proxies and agent are stubs that cost next to nothing (they split lines
-at the top level, keep values as bytes and answer each read with one write). Each measurement starts a chain
-of its own. In each round, for each length of chain, conductor, reference and floor take turns, so that a
-slow minute of the machine meets all three.
+The benchmark is the editor. Proxies and agent are stubs that cost almost nothing: they split lines at the top
+level, keep values as bytes, and answer each read with one write. Each measurement starts its own chain. In each
+round, for each number of proxies, conductor, reference and floor are measured one after the other, so that a slow
+period of the machine affects all three.
 
-- **Start-up**: from before the process is started to the answer to `initialize`, all components included.
+- **Start-up**: from before the start of the process to the answer to `initialize`, all components included.
 - **Prompt round trip**: a `session/prompt` that the agent answers at once.
-- **Streaming**: a prompt to which the agent sends `session/update`s (`agent_message_chunk`, about 200 bytes)
-  as fast as it can; every update must arrive, in order, and the answer last. CPU and peak memory are those of
-  the conductor's process alone.
-- **Prompts of 1 and 8 MiB**: source code in one text block, to the answer.
-- **Questions of the agent**: `fs/read_text_file` from the agent, answered at once by the editor.
-- **Prompts at once**: one prompt in each of many sessions, sent together; updates are checked per session.
-- **Tool call**: the first proxy offers an MCP server. The agent does not speak MCP over ACP, so it is told to
-  start `conductor mcp PORT` in its place; the agent passes that on to the benchmark, which starts it and is
-  the MCP client: one `tools/call` after the other, each answered at once. A call goes from the client through
-  that process and a socket to the conductor, through all proxies but the first, to the first one, and back.
-  Over HTTP the client is on a socket of the conductor (one connection, one `POST` for each call, answered
-  with `text/event-stream`). Memory is that of the conductor's process alone. The reference has no bridge.
-- **On one CPU**: editor, conductor and all components share one CPU, so that every bit of work counts.
-  Without that, a round trip also depends on where the scheduler wakes whom, and swings more.
+- **Streaming**: a prompt to which the agent sends `session/update`s (`agent_message_chunk`, about 200 bytes) as fast
+  as it can. Every update must arrive in order, before the answer. CPU and peak memory are those of the conductor's
+  process only.
+- **Prompts of 1 and 8 MiB**: source code in one text block, until the answer.
+- **Requests of the agent**: `fs/read_text_file` from the agent, answered at once by the editor.
+- **Prompts at once**: one prompt in each of many sessions, sent together. Updates are checked for each session.
+- **Tool call**: the first proxy offers an MCP server. The agent does not support MCP over ACP, so the conductor declares
+  `conductor mcp PORT` instead. The agent reports this declaration to the benchmark, which starts the program and is
+  the MCP client. It sends one `tools/call` after the other, each of which is answered at once. A call goes from the
+  client through that process and a socket to the conductor, through all other proxies to the first one, and
+  back. With HTTP, the client connects to a socket of the conductor (one connection, one `POST` for each call, answered
+  with `text/event-stream`). Memory is that of the conductor's process only. The reference has no bridge.
+- **On one CPU**: editor, conductor and all components share one CPU, so the figures include all work. With several CPUs, a
+  round trip also depends on the scheduler, and varies more.
 
-The **floor** is a relay in the conductor's place that looks at nothing: one process with one pipe to and one
-pipe from each component, `poll`, `read`, `write`; the proxies copy bytes. A message crosses the same pipes
-and wakes the same processes in the same order, but no line is looked for, no JSON read, no envelope put on or
-taken off, no id replaced. Big prompts go through it in pieces, while a conductor has to wait for the end of
-the line, so there the floor is out of reach.
+The **floor** is a relay instead of the conductor, which copies bytes without parsing them: one process with one pipe to
+and one pipe from each component, and the system calls `poll`, `read` and `write`. Its proxies copy bytes, too. A message
+crosses the same pipes and wakes the same processes in the same order, but the floor does not find lines, parse JSON, add
+or remove envelopes, or replace ids. Big prompts pass the floor in pieces, while a conductor must wait for the end of the
+line. So no conductor can reach the floor with big prompts.
 
-The floor of a tool call is as many pipes and processes: the client, a process that copies bytes both ways in
-the place of `conductor mcp`, the relay, copying proxies, and a stub that answers in the place of the first
-proxy. Where a bridge needs a socket (between that process and the conductor) the floor has a pipe. Over HTTP
-it is the same without the first process.
+The floor of a tool call has the same pipes and processes: the client, a process that copies bytes both ways instead of
+`conductor mcp`, the relay, copying proxies, and a stub that answers instead of the first proxy. Where a bridge needs a
+socket (between that process and the conductor), the floor has a pipe. With HTTP, the first process is missing.
 ";
 
 /// Which targets are met, of those that this run was about.
-pub fn targets(tally: &Tally) -> String {
+pub fn targets(results: &BenchResults) -> String {
     let mut text = "| target | 0 | 1 | 2 | |\n|---|---:|---:|---:|---|\n".to_owned();
     for target in TARGETS {
-        if !tally.metrics().contains(&target.metric) {
+        if !results.metrics().contains(&target.metric) {
             continue;
         }
-        let verdicts = target.judge(tally);
-        let cells = verdicts.map(|it| it.map_or("–".to_owned(), |it| number(it.figure)));
-        let outcome = if verdicts.iter().any(|it| it.is_some_and(|it| !it.met)) {
+        let target_results = target.judge(results);
+        let cells = target_results.map(|it| it.map_or("–".to_owned(), |it| number(it.figure)));
+        let outcome = if target_results.iter().any(|it| it.is_some_and(|it| !it.met)) {
             "**not met**"
-        } else if target.is_judged(&verdicts) {
+        } else if target.is_judged(&target_results) {
             "met"
         } else {
             "not all measured"
@@ -100,9 +104,9 @@ pub fn targets(tally: &Tally) -> String {
 }
 
 /// What our SDK may add to a prompt, in microseconds.
-const MOST_ADDED: f64 = 30.0;
+const MAX_ADDED: f64 = 30.0;
 
-/// What one proxy adds to a prompt, by kind; empty if it was not measured.
+/// What one proxy adds to a prompt, by kind. Empty if it was not measured.
 pub fn proxy_costs(costs: Option<&Costs>) -> String {
     let Some(costs) = costs else { return String::new() };
     let mut text = format!(
@@ -132,8 +136,8 @@ changes nothing after the first prompt, the official SDK's proxy appends a word.
     let ours: Option<Vec<f64>> =
         [Kind::Process, Kind::ProcessHandler].map(|kind| costs.added(kind)).into_iter().collect();
     if let Some(ours) = ours {
-        let outcome = if ours.iter().all(|it| *it <= MOST_ADDED) { "met" } else { "**not met**" };
-        let most = number(MOST_ADDED);
+        let outcome = if ours.iter().all(|it| *it <= MAX_ADDED) { "met" } else { "**not met**" };
+        let most = number(MAX_ADDED);
         line(
             &mut text,
             &format!("\nTarget: our SDK in its own process adds at most {most} µs: {outcome}."),
@@ -142,32 +146,32 @@ changes nothing after the first prompt, the official SDK's proxy appends a word.
     text
 }
 
-/// One table per metric, and what failed.
-pub fn figures(tally: &Tally) -> String {
+/// One table for each metric, and the failed measurements.
+pub fn figures(results: &BenchResults) -> String {
     let mut text = "\
 *× reference*: how many times as good as the reference the conductor is (more is better). *× floor*: how many
 times the floor's cost it has (1 is the best there can be).
 "
     .to_owned();
-    for metric in tally.metrics() {
+    for metric in results.metrics() {
         line(&mut text, &format!("\n### {}\n", metric.title()));
         line(&mut text, "| proxies | conductor | reference | floor | × reference | × floor |");
         line(&mut text, "|---:|---:|---:|---:|---:|---:|");
         for proxies in PROXIES {
-            line(&mut text, &row(tally, metric, proxies));
+            line(&mut text, &row(results, metric, proxies));
         }
     }
-    if !tally.failures().is_empty() {
+    if !results.failures().is_empty() {
         line(&mut text, "\n### Failed\n");
     }
-    for failure in tally.failures() {
+    for failure in results.failures() {
         line(&mut text, &format!("- {failure}"));
     }
     text
 }
 
-fn row(tally: &Tally, metric: Metric, proxies: usize) -> String {
-    let figure = |contender| tally.figure(metric, proxies, contender);
+fn row(results: &BenchResults, metric: Metric, proxies: usize) -> String {
+    let figure = |contender| results.figure(metric, proxies, contender);
     let (ours, reference, floor) =
         (figure(Contender::Ours), figure(Contender::Reference), figure(Contender::Floor));
     let ratio = |a: Option<f64>, b: Option<f64>| Some(metric.advantage(a?, b?));
@@ -182,7 +186,7 @@ fn row(tally: &Tally, metric: Metric, proxies: usize) -> String {
     )
 }
 
-/// Three significant digits, thousands apart.
+/// Three significant digits, with separated thousands.
 fn number(figure: f64) -> String {
     let decimals = match figure.abs() {
         it if it >= 100.0 => 0,
@@ -212,14 +216,14 @@ mod tests {
 
     #[test]
     fn a_document_says_what_is_met_and_what_failed() {
-        let mut tally = Tally::default();
+        let mut results = BenchResults::default();
         for proxies in [0, 1, 2] {
-            tally.add(Metric::PromptPinned, proxies, Contender::Ours, 15.0);
-            tally.add(Metric::PromptPinned, proxies, Contender::Reference, 60.0);
-            tally.add(Metric::PromptPinned, proxies, Contender::Floor, 12.0);
+            results.add(Metric::PromptPinned, proxies, Contender::Ours, 15.0);
+            results.add(Metric::PromptPinned, proxies, Contender::Reference, 60.0);
+            results.add(Metric::PromptPinned, proxies, Contender::Floor, 12.0);
         }
-        tally.fail("asks of reference with 8 proxies: the conductor ended".to_owned());
-        let text = document(&tally, None, Effort::QUICK, "2 cores");
+        results.fail("asks of reference with 8 proxies: the conductor ended".to_owned());
+        let text = document(&results, None, Effort::QUICK, "2 cores");
         for line in [
             "| prompt round trip on one CPU: at most 1/5 of it | 4.00 | 4.00 | 4.00 | **not met** |",
             "| prompt round trip on one CPU: at most 1.6 times the floor | 1.25 | 1.25 | 1.25 | met |",
@@ -231,16 +235,16 @@ mod tests {
         }
     }
 
-    /// Without a proxy there are no tools, and the reference has no bridge: that is not a gap.
+    /// Tools are not measured without a proxy and for the reference, which has no bridge. These cells are no gaps.
     #[test]
     fn what_cannot_be_measured_is_not_missed() {
-        let mut tally = Tally::default();
+        let mut results = BenchResults::default();
         for (proxies, ours) in [(1, 30.0), (2, 60.0)] {
-            tally.add(Metric::Tool, proxies, Contender::Ours, ours);
-            tally.add(Metric::Tool, proxies, Contender::Floor, 20.0);
-            tally.add(Metric::ToolGrowth, proxies, Contender::Ours, 0.0);
+            results.add(Metric::Tool, proxies, Contender::Ours, ours);
+            results.add(Metric::Tool, proxies, Contender::Floor, 20.0);
+            results.add(Metric::ToolGrowth, proxies, Contender::Ours, 0.0);
         }
-        let text = document(&tally, None, Effort::QUICK, "2 cores");
+        let text = document(&results, None, Effort::QUICK, "2 cores");
         for line in [
             "| tool call: at most 2 times the floor | – | 1.50 | 3.00 | **not met** |",
             "| growth from 1,000 to 10,000 tool calls: at most 1 MiB | – | 0.0000 | 0.0000 | met |",

@@ -1,17 +1,17 @@
-//! What the figures have to be.
+//! The targets for the figures.
 
 use super::contender::Contender;
 use super::metric::Metric;
-use super::tally::Tally;
+use super::results::BenchResults;
 
-/// The lengths of chain that the targets are about.
+/// The numbers of proxies in the targets.
 pub const PROXIES: [usize; 3] = [0, 1, 2];
 
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     pub text: &'static str,
     pub metric: Metric,
-    /// For 0, 1 and 2 proxies; `None` where nothing is measured.
+    /// For 0, 1 and 2 proxies. `None` if it is not measured.
     bounds: [Option<Bound>; 3],
 }
 
@@ -26,7 +26,7 @@ enum Bound {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Verdict {
+pub struct TargetResult {
     pub figure: f64,
     pub met: bool,
 }
@@ -88,29 +88,34 @@ const fn with_proxies(text: &'static str, metric: Metric, bound: Bound) -> Targe
 }
 
 impl Target {
-    /// For 0, 1 and 2 proxies; `None` where a figure is missing.
-    pub fn judge(&self, tally: &Tally) -> [Option<Verdict>; 3] {
-        [0, 1, 2].map(|index| self.judge_one(tally, PROXIES[index], self.bounds[index]?))
+    /// For 0, 1 and 2 proxies. `None` if a figure is missing.
+    pub fn judge(&self, results: &BenchResults) -> [Option<TargetResult>; 3] {
+        [0, 1, 2].map(|index| self.judge_one(results, PROXIES[index], self.bounds[index]?))
     }
 
-    /// Is there a verdict wherever there should be one?
-    pub fn is_judged(&self, verdicts: &[Option<Verdict>; 3]) -> bool {
-        self.bounds.iter().zip(verdicts).all(|(bound, it)| bound.is_none() || it.is_some())
+    /// Whether all bounds have a result.
+    pub fn is_judged(&self, target_results: &[Option<TargetResult>; 3]) -> bool {
+        self.bounds.iter().zip(target_results).all(|(bound, it)| bound.is_none() || it.is_some())
     }
 
-    fn judge_one(&self, tally: &Tally, proxies: usize, bound: Bound) -> Option<Verdict> {
-        let figure = |contender| tally.figure(self.metric, proxies, contender);
+    fn judge_one(
+        &self,
+        results: &BenchResults,
+        proxies: usize,
+        bound: Bound,
+    ) -> Option<TargetResult> {
+        let figure = |contender| results.figure(self.metric, proxies, contender);
         let ours = figure(Contender::Ours)?;
         Some(match bound {
             TimesReference(bound) => {
                 let figure = self.metric.advantage(ours, figure(Contender::Reference)?);
-                Verdict { figure, met: figure >= bound }
+                TargetResult { figure, met: figure >= bound }
             }
             TimesFloor(bound) => {
                 let figure = self.metric.advantage(figure(Contender::Floor)?, ours);
-                Verdict { figure, met: figure <= bound }
+                TargetResult { figure, met: figure <= bound }
             }
-            AtMost(bound) => Verdict { figure: ours, met: ours <= bound },
+            AtMost(bound) => TargetResult { figure: ours, met: ours <= bound },
         })
     }
 }

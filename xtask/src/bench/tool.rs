@@ -1,7 +1,7 @@
-//! Tool calls through the bridge. We are the editor, and in the agent's place the MCP client: the stub
-//! agent tells us which servers it was given.
+//! Tool calls through the MCP bridge. The benchmark is the editor, and also the MCP client instead of the agent: the
+//! stub agent reports the declared servers.
 //!
-//! The floor has no bridge to be asked for a server: there the chain itself is what answers.
+//! The floor has no bridge. There, the chain itself answers.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,9 +15,9 @@ use super::contender::Contender;
 use super::machine;
 use super::metric::Metric;
 use super::probe::{Effort, repeat};
-use super::tally::{median, percentile};
+use super::results::{median, percentile};
 
-/// How the agent reaches the server.
+/// How the client reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     Stdio,
@@ -25,7 +25,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// As `--mcp-bridge` calls it.
+    /// The name for `--mcp-bridge`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stdio => "stdio",
@@ -37,7 +37,7 @@ impl Transport {
 const HELLO: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}"#;
 const CALL: &str = r#"{"name":"read","arguments":{"path":"/project/src/main.rs"}}"#;
 
-/// After so many calls everything has its size; then many more must not change it.
+/// After the first number of calls, memory must not grow until the second number.
 const FIRST_CALLS: usize = 1_000;
 const ALL_CALLS: usize = 10_000;
 
@@ -80,14 +80,14 @@ pub fn memory(chain: Chain, transport: Transport) -> Result<Vec<(Metric, f64)>, 
     })
 }
 
-/// An MCP client, and the chain behind it, which ends after it.
+/// An MCP client and its chain. The client ends first.
 enum Client {
     Lines { lines: Chain, _chain: Option<Chain> },
     Http { http: Http, _chain: Chain },
 }
 
 impl Client {
-    /// A client of the server that the agent is given in a new session.
+    /// Opens a session, and connects to the server that the agent gets.
     fn of(mut chain: Chain, transport: Transport) -> Result<Self, String> {
         let session: Value =
             serde_json::from_slice(&chain.new_session()?).map_err(|error| error.to_string())?;
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// How long one call takes.
+    /// The time of one call.
     fn call(&mut self) -> Result<Duration, String> {
         match self {
             Self::Lines { lines, .. } => lines.round_trip("tools/call", CALL),
@@ -134,11 +134,11 @@ fn pairs(list: &Value) -> impl Iterator<Item = (&str, &str)> {
     pairs.filter_map(|it| Some((it["name"].as_str()?, it["value"].as_str()?)))
 }
 
-/// One connection of a client that speaks streamable HTTP, as plain as it can be. When the chain is killed
-/// because its time is up, the connection breaks: so nothing hangs.
+/// A minimal client for streamable HTTP, with one connection. If the chain is killed after its timeout, the connection
+/// breaks, so the client does not hang.
 struct Http {
     stream: TcpStream,
-    /// Everything up to the length of the body.
+    /// The head of a request up to the length of the body.
     head: String,
     asked: u64,
     response: Vec<u8>,
@@ -163,7 +163,7 @@ impl Http {
         Ok(Self { stream, head, asked: 0, response: Vec::new() })
     }
 
-    /// Asks something; gives how long it took to the end of the response.
+    /// Sends a request. Returns the time until the end of the response.
     fn ask(&mut self, method: &str, params: &str) -> Result<Duration, String> {
         self.asked += 1;
         let id = self.asked;
@@ -171,7 +171,7 @@ impl Http {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         let took = self.post(&body)?;
         let response = String::from_utf8_lossy(&self.response);
-        // Either the body is the answer, or it is the only event in it.
+        // The answer is the body, or its only event.
         let answer = response.lines().find_map(|line| {
             Some(line.strip_prefix("data: ").unwrap_or(line)).filter(|it| it.starts_with('{'))
         });
@@ -182,7 +182,7 @@ impl Http {
         }
     }
 
-    /// Sends a message and reads the response; gives how long both took.
+    /// Sends a message and reads the response. Returns the time of both.
     fn post(&mut self, body: &str) -> Result<Duration, String> {
         let request = format!("{}Content-Length: {}\r\n\r\n{body}", self.head, body.len());
         self.response.clear();
@@ -207,7 +207,7 @@ impl Http {
     }
 }
 
-/// Is this all of a response? There is never more than one on the way, so what ends like its end is it.
+/// Whether a response is complete. Only one response is expected at a time, so its end is the end of the data.
 fn is_whole(response: &[u8]) -> bool {
     let Some(end) = response.windows(4).position(|it| it == b"\r\n\r\n") else { return false };
     let body = &response[end + 4..];

@@ -2,25 +2,25 @@
 
 use std::path::PathBuf;
 
-use super::place::{built, copy, source};
+use super::build_cache::{built, copy, source};
 use super::{Commands, quoted};
-use crate::cache::{Profile, Workshop};
-use crate::tool::need;
+use crate::cache::{Profile, ThirdPartyBuilds};
+use crate::tool::ensure_installed;
 
-/// Programs that are built together: those of one lock file.
+/// Programs that are built together, with one lock file.
 struct Package {
-    /// Below `peers`.
+    /// Its folder in `peers`.
     directory: &'static str,
-    /// What else they are made of, below `peers`.
+    /// Other source folders in `peers`.
     shared: &'static [&'static str],
     programs: &'static [Program],
 }
 
-/// A name in the index, and the binary that it stands for.
+/// A name in the index, and its binary.
 type Program = (&'static str, &'static str);
 
 const PACKAGES: [Package; 7] = [
-    // The largest first: the others find most of their dependencies already built.
+    // The largest comes first, so that the others find most of their dependencies built.
     Package {
         directory: "generations",
         shared: &[],
@@ -85,8 +85,8 @@ const PACKAGES: [Package; 7] = [
     },
 ];
 
-/// Builds what is missing: a package whose sources are as they were is not built again.
-pub fn ensure(workshop: &Workshop, commands: &mut Commands) -> Result<(), String> {
+/// Builds the packages that are missing or whose sources have changed.
+pub fn ensure(builds: &ThirdPartyBuilds, commands: &mut Commands) -> Result<(), String> {
     for package in &PACKAGES {
         let directory = source(package.directory);
         let mut sources: Vec<PathBuf> = vec![directory.clone()];
@@ -94,12 +94,12 @@ pub fn ensure(workshop: &Workshop, commands: &mut Commands) -> Result<(), String
         let name = package.directory.replace('/', "-");
         let place = built(&name, &sources, "", |place| {
             if package.directory == "generations" {
-                // sparkle-mcp 0.1 has an HTTP client on the system's OpenSSL.
-                need("pkg-config", &["--version"], "pkg-config")?;
-                need("pkg-config", &["--exists", "openssl"], "libssl-dev")?;
+                // sparkle-mcp 0.1 has an HTTP client that needs the system's OpenSSL.
+                ensure_installed("pkg-config", &["--version"], "pkg-config")?;
+                ensure_installed("pkg-config", &["--exists", "openssl"], "libssl-dev")?;
             }
-            workshop.build(&directory, Profile::Dev)?;
-            let from = workshop.programs(Profile::Dev);
+            builds.build(&directory, Profile::Dev)?;
+            let from = builds.programs(Profile::Dev);
             let mut binaries = package.programs.iter().map(|(_, binary)| binary);
             binaries.try_for_each(|it| copy(&from.join(it), &place.join(it)))
         })?;
@@ -110,14 +110,14 @@ pub fn ensure(workshop: &Workshop, commands: &mut Commands) -> Result<(), String
     Ok(())
 }
 
-/// The path of the proxy on the official SDK, optimised: for what is measured. Built now if it is not there yet.
+/// The path of the proxy on the official SDK, optimised for benchmarks. Builds it if it is missing.
 pub fn optimised_proxy() -> Result<PathBuf, String> {
     let directory = source("rust-sdk");
     let place = built("rust-sdk-optimised", std::slice::from_ref(&directory), "", |place| {
-        let workshop = Workshop::open()?;
-        workshop.build(&directory, Profile::Release)?;
-        copy(&workshop.programs(Profile::Release).join("acp-proxy"), &place.join("acp-proxy"))?;
-        workshop.close();
+        let builds = ThirdPartyBuilds::open()?;
+        builds.build(&directory, Profile::Release)?;
+        copy(&builds.programs(Profile::Release).join("acp-proxy"), &place.join("acp-proxy"))?;
+        builds.close();
         Ok(())
     })?;
     Ok(place.join("acp-proxy"))

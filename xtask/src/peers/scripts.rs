@@ -1,15 +1,15 @@
-//! The peers that need no compiler.
+//! The peers in TypeScript and Python.
 
 use std::path::Path;
 use std::process::Command;
 
-use super::place::{built, copy_files, source};
+use super::build_cache::{built, copy_files, source};
 use super::{Commands, quoted};
-use crate::tool::{need, run, said};
+use crate::tool::{ensure_installed, output_of, run};
 
 pub fn typescript(commands: &mut Commands) -> Result<(), String> {
-    need("node", &["--version"], "nodejs")?;
-    need("npm", &["--version"], "npm")?;
+    ensure_installed("node", &["--version"], "nodejs")?;
+    ensure_installed("npm", &["--version"], "npm")?;
     let source = source("typescript");
     let place = built("typescript", std::slice::from_ref(&source), "", |place| {
         copy_files(&source, place)?;
@@ -31,11 +31,11 @@ pub fn typescript(commands: &mut Commands) -> Result<(), String> {
 }
 
 pub fn python(commands: &mut Commands) -> Result<(), String> {
-    need("python3", &["--version"], "python3")?;
-    // Debian's python3 has the venv module, but not what it needs to put pip there.
-    need("python3", &["-c", "import venv, ensurepip"], "python3-venv")?;
-    // A virtual environment leans on the Python that made it, and is of no use to another one.
-    let version = said(
+    ensure_installed("python3", &["--version"], "python3")?;
+    // Debian's python3 has the module venv, but not ensurepip, which venv needs to install pip.
+    ensure_installed("python3", &["-c", "import venv, ensurepip"], "python3-venv")?;
+    // A virtual environment works only with the Python that has created it.
+    let version = output_of(
         Command::new("python3").args(["-c", "import sys; print(sys.base_prefix, sys.version)"]),
     )?;
     let source = source("python");
@@ -46,8 +46,8 @@ pub fn python(commands: &mut Commands) -> Result<(), String> {
             .args(["-m", "pip", "install", "--quiet", "--requirement", "requirements.txt"])
             .current_dir(place))
     })?;
-    // Asked for by path and not through a script of the environment: those name the directory they
-    // were made in, and it has been moved since.
+    // Run by path, and not with a script of the environment: such a script contains the directory in which it was
+    // created, and the environment has been moved since.
     let python = place.join("venv/bin/python");
     commands.insert("py_editor", quoted([&python, &place.join("editor.py")]));
     commands.insert("py_agent", quoted([&python, &place.join("agent.py")]));

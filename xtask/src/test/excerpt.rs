@@ -10,7 +10,7 @@ const LAST: usize = 25;
 /// Lines shown of one test's report.
 const OF_A_REPORT: usize = 20;
 
-/// Reports shown. A broken build fails hundreds of tests, and the first few tell why.
+/// The number of reports shown. A broken build fails hundreds of tests, and the first reports show the reason.
 const REPORTS: usize = 10;
 
 /// Reads a step's output and picks the lines that are shown.
@@ -48,7 +48,7 @@ fn begins_report(line: &str) -> bool {
     line.starts_with("---- ") && line.ends_with(" stdout ----")
 }
 
-/// A backtrace is left to the file.
+/// Backtraces are only in the log file.
 fn ends_report(line: &str) -> bool {
     begins_report(line) || line == "failures:" || line == "stack backtrace:"
 }

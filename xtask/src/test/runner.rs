@@ -1,38 +1,39 @@
-//! Runs steps: two at a time, past those that fail, with a summary at the end.
+//! Runs steps, two at a time. A failed step does not stop the others. A summary follows at the end.
 
 use std::fmt::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many steps run at a time. Most compile, and use two processors; the second one uses the moments in which the first
-/// one waits.
+/// How many steps run at a time. Most of them compile and use two processors. A second step uses the time in which the
+/// first one waits.
 const AT_A_TIME: usize = 2;
 
-/// One thing that must pass.
+/// A check that must pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     pub name: &'static str,
-    /// What is run, in a few words.
+    /// A short description.
     pub about: &'static str,
     pub folder: Folder,
-    /// Steps without which it makes no sense: it is skipped unless they passed.
+    /// Steps that must pass first. Otherwise this step is skipped.
     pub needs: &'static [&'static str],
-    /// Steps that must be over before it begins, whatever came of them.
+    /// Steps that must end first, passed or not.
     pub after: &'static [&'static str],
-    /// No other step runs beside it: it has tests that measure time or memory.
+    /// No other step runs at the same time, because this step measures time or memory.
     pub alone: bool,
 }
 
-/// Where a step builds. Two steps of one folder never run side by side: Cargo would let one of them wait for the other.
+/// The folder in which a step builds. Two steps of one folder never run at the same time, because Cargo locks the
+/// folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folder {
     /// `target/debug`.
     Debug,
     /// `target/release`.
     Release,
-    /// The builds of this project that are kept in the cache.
-    Kept,
+    /// Builds of this project in the cache.
+    Cached,
     /// The builds of third-party programs.
     ThirdParty,
 }
@@ -41,34 +42,34 @@ pub enum Folder {
 pub enum Outcome {
     Passed,
     Failed,
-    /// Which step it needs that did not pass.
+    /// The needed step that did not pass.
     Skipped(&'static str),
 }
 
-/// What came of a step, and how long it took.
+/// The result of a step.
 #[derive(Debug, Clone)]
-pub struct Done {
+pub struct StepResult {
     pub name: &'static str,
     pub outcome: Outcome,
     pub took: Duration,
 }
 
-/// What the runner says while it runs.
+/// Reports the progress of the runner.
 pub trait Progress: Sync {
     fn began(&self, number: usize, step: &Step);
-    fn ended(&self, number: usize, done: &Done);
+    fn ended(&self, number: usize, done: &StepResult);
 }
 
-/// Runs all steps, those first that come first in the list. `work` says whether a step passed. The answer has the
-/// order of the steps.
+/// Runs all steps, in the order of the list where possible. `work` runs a step and returns whether it passed. The
+/// results have the order of the list.
 pub fn run(
     steps: &[Step],
     work: impl Fn(&Step) -> bool + Sync,
     progress: &impl Progress,
-) -> Vec<Done> {
+) -> Vec<StepResult> {
     check(steps);
-    let states = vec![State::Waiting; steps.len()];
-    let board = Board { steps, states: Mutex::new(states), changed: Condvar::new() };
+    let states = vec![StepState::Waiting; steps.len()];
+    let board = Schedule { steps, states: Mutex::new(states), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
@@ -81,21 +82,21 @@ pub fn run(
                             let began = Instant::now();
                             let passed = work(step);
                             let outcome = if passed { Outcome::Passed } else { Outcome::Failed };
-                            (index, Done { name: step.name, outcome, took: began.elapsed() })
+                            (index, StepResult { name: step.name, outcome, took: began.elapsed() })
                         }
                     };
                     progress.ended(index + 1, &done);
-                    board.lock()[index] = State::Over(done);
+                    board.lock()[index] = StepState::Over(done);
                     board.changed.notify_all();
                 }
             });
         }
     });
     let states = board.lock();
-    states.iter().filter_map(State::done).cloned().collect()
+    states.iter().filter_map(StepState::done).cloned().collect()
 }
 
-/// Steps wait only for earlier ones, so they cannot wait for each other in a circle.
+/// Checks that each step waits only for earlier ones, so that there is no cycle.
 fn check(steps: &[Step]) {
     for (index, step) in steps.iter().enumerate() {
         for name in step.needs.iter().chain(step.after) {
@@ -106,37 +107,37 @@ fn check(steps: &[Step]) {
 }
 
 #[derive(Debug, Clone)]
-enum State {
+enum StepState {
     Waiting,
     Running,
-    Over(Done),
+    Over(StepResult),
 }
 
-impl State {
-    fn done(&self) -> Option<&Done> {
+impl StepState {
+    fn done(&self) -> Option<&StepResult> {
         match self {
-            State::Over(done) => Some(done),
+            StepState::Over(done) => Some(done),
             _ => None,
         }
     }
 }
 
-/// What a thread does next, with which step.
+/// What a thread does next.
 enum Next {
     Run(usize),
     /// The named step is needed and did not pass.
     Skip(usize, &'static str),
 }
 
-/// All steps and how far each of them is.
-struct Board<'a> {
+/// All steps and their states.
+struct Schedule<'a> {
     steps: &'a [Step],
-    states: Mutex<Vec<State>>,
+    states: Mutex<Vec<StepState>>,
     changed: Condvar,
 }
 
-impl Board<'_> {
-    fn lock(&self) -> MutexGuard<'_, Vec<State>> {
+impl Schedule<'_> {
+    fn lock(&self) -> MutexGuard<'_, Vec<StepState>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,10 +147,10 @@ impl Board<'_> {
         loop {
             let mut left = self.waiting(&states).peekable();
             left.peek()?;
-            if let Some(next) = left.find_map(|index| self.look_at(index, &states)) {
+            if let Some(next) = left.find_map(|index| self.next_for(index, &states)) {
                 drop(left);
                 let (Next::Run(index) | Next::Skip(index, _)) = next;
-                states[index] = State::Running;
+                states[index] = StepState::Running;
                 return Some(next);
             }
             drop(left);
@@ -157,13 +158,13 @@ impl Board<'_> {
         }
     }
 
-    fn waiting<'s>(&self, states: &'s [State]) -> impl Iterator<Item = usize> + 's {
+    fn waiting<'s>(&self, states: &'s [StepState]) -> impl Iterator<Item = usize> + 's {
         let all = states.iter().enumerate();
-        all.filter(|(_, state)| matches!(state, State::Waiting)).map(|(index, _)| index)
+        all.filter(|(_, state)| matches!(state, StepState::Waiting)).map(|(index, _)| index)
     }
 
     /// Whether a waiting step can begin now.
-    fn look_at(&self, index: usize, states: &[State]) -> Option<Next> {
+    fn next_for(&self, index: usize, states: &[StepState]) -> Option<Next> {
         let step = &self.steps[index];
         let done = |name: &str| {
             let at = self.steps.iter().position(|step| step.name == name).expect("it was checked");
@@ -178,22 +179,22 @@ impl Board<'_> {
         let mut running = self.steps.iter().zip(states);
         let disturbed = running.any(|(other, state)| {
             let conflict = step.alone || other.alone || other.folder == step.folder;
-            matches!(state, State::Running) && conflict
+            matches!(state, StepState::Running) && conflict
         });
         (all_over && !disturbed).then_some(Next::Run(index))
     }
 
-    fn skipped(&self, index: usize, needed: &'static str) -> Done {
+    fn skipped(&self, index: usize, needed: &'static str) -> StepResult {
         let outcome = Outcome::Skipped(needed);
-        Done { name: self.steps[index].name, outcome, took: Duration::ZERO }
+        StepResult { name: self.steps[index].name, outcome, took: Duration::ZERO }
     }
 }
 
-/// A table of what came of the steps.
-pub fn summary(done: &[Done], total: Duration) -> String {
+/// The results of all steps as a table.
+pub fn summary(done: &[StepResult], total: Duration) -> String {
     let width = done.iter().map(|it| it.name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Done { name, outcome, took } in done {
+    for StepResult { name, outcome, took } in done {
         let (word, rest) = match outcome {
             Outcome::Passed => ("passed", time(*took)),
             Outcome::Failed => ("FAILED", time(*took)),
@@ -209,7 +210,7 @@ pub fn summary(done: &[Done], total: Duration) -> String {
     text
 }
 
-/// A time as people say it: `8.1 s`, `3 min 20 s`.
+/// A duration in readable form: `8.1 s`, `3 min 20 s`.
 pub fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     if seconds < 60 {
@@ -229,14 +230,14 @@ mod tests {
 
     impl Progress for Silent {
         fn began(&self, _number: usize, _step: &Step) {}
-        fn ended(&self, _number: usize, _done: &Done) {}
+        fn ended(&self, _number: usize, _done: &StepResult) {}
     }
 
     const fn step(name: &'static str, needs: &'static [&'static str]) -> Step {
         Step { name, about: "", folder: Folder::Debug, needs, after: &[], alone: false }
     }
 
-    fn outcomes(done: &[Done]) -> Vec<Outcome> {
+    fn outcomes(done: &[StepResult]) -> Vec<Outcome> {
         done.iter().map(|it| it.outcome.clone()).collect()
     }
 
@@ -246,7 +247,7 @@ mod tests {
             [step("a", &[]), step("b", &["a"]), step("c", &["b"]), step("d", &[]), step("e", &[])];
         let ran = Mutex::new(Vec::new());
         let work = |step: &Step| {
-            ran.lock().expect("nobody panicked").push(step.name);
+            ran.lock().expect("no panic").push(step.name);
             step.name != "a" && step.name != "d"
         };
         let done = run(&steps, work, &Silent);
@@ -258,11 +259,11 @@ mod tests {
             Outcome::Passed,
         ];
         assert_eq!(outcomes(&done), expected);
-        assert_eq!(*ran.lock().expect("nobody panicked"), ["a", "d", "e"]);
+        assert_eq!(*ran.lock().expect("no panic"), ["a", "d", "e"]);
     }
 
     #[test]
-    fn two_folders_are_built_in_side_by_side_and_steps_wait_where_they_must() {
+    fn steps_of_two_folders_run_in_parallel_and_wait_for_needed_steps() {
         let theirs = Step { folder: Folder::ThirdParty, ..step("theirs", &[]) };
         let last = Step { after: &["theirs"], ..step("last", &[]) };
         let (sender, receiver) = mpsc::channel();
@@ -271,22 +272,22 @@ mod tests {
         let work = |step: &Step| {
             match step.name {
                 "ours" => sender.send(()).expect("the other step waits"),
-                // Would wait for ever if the two did not run side by side.
+                // Would block forever if the two did not run in parallel.
                 "theirs" => receiver.lock().expect("one waits").recv().expect("ours has run"),
                 _ => {}
             }
-            ran.lock().expect("nobody panicked").push(step.name);
+            ran.lock().expect("no panic").push(step.name);
             step.name != "theirs"
         };
         let done = run(&[theirs, step("ours", &[]), last], work, &Silent);
         assert_eq!(outcomes(&done), [Outcome::Failed, Outcome::Passed, Outcome::Passed]);
-        let ran = ran.lock().expect("nobody panicked");
+        let ran = ran.lock().expect("no panic");
         assert_eq!(ran.last(), Some(&"last"), "it runs after a failed step, too");
     }
 
     #[test]
-    fn steps_of_one_folder_and_steps_that_run_alone_have_no_company() {
-        let folders = [Folder::Debug, Folder::Release, Folder::Kept, Folder::ThirdParty];
+    fn steps_of_one_folder_never_run_together_and_others_run_alone() {
+        let folders = [Folder::Debug, Folder::Release, Folder::Cached, Folder::ThirdParty];
         let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
         let steps: Vec<Step> = (0..)
             .zip(names)
@@ -298,14 +299,14 @@ mod tests {
             .collect();
         let running = Mutex::new(Vec::<Step>::new());
         let work = |step: &Step| {
-            let mut now = running.lock().expect("nobody panicked");
+            let mut now = running.lock().expect("no panic");
             now.push(*step);
             assert!(now.len() <= AT_A_TIME);
             assert!(now.len() == 1 || !now.iter().any(|it| it.alone), "{now:?}");
             assert!(now.len() == 1 || now[0].folder != now[1].folder, "{now:?}");
             drop(now);
             thread::yield_now();
-            running.lock().expect("nobody panicked").retain(|it| it.name != step.name);
+            running.lock().expect("no panic").retain(|it| it.name != step.name);
             true
         };
         let done = run(&steps, work, &Silent);
@@ -314,9 +315,12 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_names_each_step_and_what_was_missing() {
-        let done =
-            |name, outcome, seconds| Done { name, outcome, took: Duration::from_secs(seconds) };
+    fn the_summary_names_each_step_and_the_missing_ones() {
+        let done = |name, outcome, seconds| StepResult {
+            name,
+            outcome,
+            took: Duration::from_secs(seconds),
+        };
         let text = summary(
             &[
                 done("format", Outcome::Passed, 2),

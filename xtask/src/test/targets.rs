@@ -1,4 +1,4 @@
-//! Which test programs there are, and what each of them needs.
+//! The test programs of the workspace, and what each of them needs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use crate::tool::at;
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     pub name: String,
-    /// Talks to third-party programs: reads their index.
+    /// Needs third-party programs, because it reads their index.
     pub peers: bool,
-    /// Runs the program as it is shipped, or runs for minutes.
+    /// Uses the release build, or runs for minutes.
     pub slow: bool,
 }
 
-/// All of them, in order. Two of the same name count as one that needs what either needs.
+/// All test programs, in order. Two programs of the same name are merged.
 pub fn all() -> Result<Vec<Target>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let crates = list(&root.join("crates"))?;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_known_what_each_test_program_needs() {
+    fn the_needs_of_each_test_program_are_found() {
         let all = all().expect("the project has tests");
         let find = |name: &str| all.iter().find(|it| it.name == name).expect(name);
         assert!(find("interop").peers && !find("chain").peers);

@@ -29,8 +29,8 @@ impl Editor {
     /// Initialises the chain and opens a session.
     pub fn open(&mut self, directory: &str) -> Result<(), String> {
         let capabilities = json!({"protocolVersion": 1, "clientCapabilities": {}});
-        self.ask("initialize", &capabilities)?;
-        let opened = self.ask("session/new", &json!({"cwd": directory, "mcpServers": []}))?;
+        self.request("initialize", &capabilities)?;
+        let opened = self.request("session/new", &json!({"cwd": directory, "mcpServers": []}))?;
         self.session = opened["sessionId"].as_str().ok_or("no sessionId")?.to_owned();
         Ok(())
     }
@@ -39,21 +39,21 @@ impl Editor {
     pub fn prompt(&mut self, text: &str) -> Result<(), String> {
         let prompt = json!([{"type": "text", "text": text}]);
         let params = json!({"sessionId": self.session, "prompt": prompt});
-        let answer = self.ask("session/prompt", &params)?;
+        let answer = self.request("session/prompt", &params)?;
         match answer["stopReason"].as_str() {
             Some("end_turn") => Ok(()),
             _ => Err(format!("the turn ended with {answer}")),
         }
     }
 
-    /// Closes the connection. The conductor must end well.
-    pub fn leave(mut self) -> Result<(), String> {
+    /// Closes the connection. The conductor must exit with status 0.
+    pub fn close(mut self) -> Result<(), String> {
         drop(self.input.take());
         let status = self.conductor.wait().map_err(|error| error.to_string())?;
         if status.success() { Ok(()) } else { Err(format!("the conductor: {status}")) }
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+    fn request(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         self.last += 1;
         let request =
             json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params});
@@ -78,7 +78,7 @@ impl Editor {
 
 impl Drop for Editor {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited already.
         let _ = self.conductor.kill();
         let _ = self.conductor.wait();
     }

@@ -1,7 +1,7 @@
-//! Where a peer is built and kept.
+//! Builds peers and caches them.
 //!
-//! Each is built once per state of its sources: the directory's name ends in a hash of them. A build
-//! happens beside its directory and is moved there when it is whole, so what is there can be used.
+//! Each peer is built once for each state of its sources: the name of its directory ends with a hash of them. A build
+//! is renamed to its final directory when it is complete, so every existing directory is usable.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,15 +15,15 @@ pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("peers").join(name)
 }
 
-/// The directory of what `build` makes from `sources` (folders and files), built now if it is not there
-/// yet. `also` is whatever else the outcome depends on.
+/// The directory that `build` makes from `sources` (folders and files). Builds it if it is missing. `also` has the
+/// other inputs of the build.
 pub fn built(
     name: &str,
     sources: &[PathBuf],
     also: &str,
     build: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<PathBuf, String> {
-    // Another Rust may hash differently; that costs one more build.
+    // Another version of Rust may hash differently, which costs one more build.
     let mut hasher = DefaultHasher::new();
     also.hash(&mut hasher);
     for source in sources {
@@ -42,7 +42,7 @@ pub fn built(
     let fresh = place.with_extension(format!("new-{}", std::process::id()));
     fs::create_dir_all(&fresh).map_err(at(&fresh))?;
     let outcome = build(&fresh).and_then(|()| match fs::rename(&fresh, &place) {
-        // Someone else was faster: theirs is as good.
+        // Another process has built it in the meantime.
         Err(_) if place.exists() => Ok(()),
         outcome => outcome.map_err(at(&place)),
     });
@@ -61,8 +61,8 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), String> {
     fs::copy(from, to).map(|_| ()).map_err(at(from))
 }
 
-/// The sources of a peer, in a fixed order: its files and those of its `src`, neither the packages below
-/// it nor what tools leave there.
+/// The sources of a peer, in a fixed order: its files and those in `src`. Packages in subfolders and generated files
+/// are left out.
 fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(at(directory))? {

@@ -1,4 +1,4 @@
-//! The figures of all rounds.
+//! The results of all rounds.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::contender::Contender;
 use super::metric::Metric;
 
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct BenchResults {
     figures: BTreeMap<(Metric, usize, Contender), Vec<f64>>,
     failures: Vec<String>,
 }
 
-impl Tally {
+impl BenchResults {
     pub fn add(&mut self, metric: Metric, proxies: usize, contender: Contender, figure: f64) {
         self.figures.entry((metric, proxies, contender)).or_default().push(figure);
     }
@@ -45,7 +45,7 @@ pub fn median(figures: &[f64]) -> f64 {
     percentile(figures, 50)
 }
 
-/// The smallest figure that is not below `percent` of all.
+/// The percentile of some figures.
 pub fn percentile(figures: &[f64], percent: usize) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
