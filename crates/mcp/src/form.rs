@@ -192,7 +192,7 @@ pub fn connection_id_of(result: &Json) -> Option<String> {
 }
 
 impl Form {
-    /// Whether this form opens connections with a message of its own.
+    /// Whether this form has a message that opens a connection.
     pub fn has_connections(self) -> bool {
         !matches!(self, Form::M0 | Form::M1 | Form::M7)
     }

@@ -36,7 +36,7 @@ impl Broker {
         }
     }
 
-    /// Whether a seat has a server or connection of its own with the id that a message names.
+    /// Whether a seat provides a server, or has a connection, with the id that a message names.
     fn has_same_id(&self, seat: Seat, frame: &Frame) -> bool {
         match frame.subject() {
             Subject::Connection(it) => self.connections.by_provider_id(seat, it).is_some(),

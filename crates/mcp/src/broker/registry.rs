@@ -81,7 +81,7 @@ impl Registry {
         self.find(form, server).and_then(|key| self.servers.get(&key)).map(|server| server.seat)
     }
 
-    /// Whether a component provides a server with this id of its own.
+    /// Whether a component provides a server that it calls by this id.
     pub(super) fn has_own(&self, seat: Seat, native: &str) -> bool {
         self.servers.values().any(|server| server.seat == seat && server.provider_id == native)
     }

@@ -188,7 +188,7 @@ fn a_server_that_is_gone_before_its_endpoint_is_open_is_removed_from_the_request
     assert_eq!(
         (harness.tickets().len(), harness.endpoints.revoked_count),
         (0, 1),
-        "nobody needs this place"
+        "the endpoint is not needed"
     );
     harness.expect_nothing_more_at("agent");
     harness.answer_endpoint(0);

@@ -181,7 +181,7 @@ fn an_agent_that_does_not_connect_in_its_first_turn_gets_the_other_transport_in_
     let report = &harness.reports[0];
     assert!(report.contains("agent 'agent'") && report.contains("(N)"), "{report}");
     prompt(&mut harness, "S");
-    assert_eq!(harness.reports.len(), 1, "said once");
+    assert_eq!(harness.reports.len(), 1, "the message is sent once");
     let (request, transports) = begin(&mut harness, 2);
     assert_eq!(transports, [Transport::Http, Transport::Stdio]);
     answer(&mut harness, &request, r#"result ? {"sessionId":"T"}"#);

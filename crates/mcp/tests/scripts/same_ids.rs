@@ -29,7 +29,7 @@ fn expect_server(
             scenario.result(participant, &received, "{}");
         }
     };
-    assert_eq!(received.server, server, "as {participant} calls it");
+    assert_eq!(received.server, server, "the id that {participant} uses");
     scenario.result(participant, &received, &format!(r#"{{"i":"{participant}"}}"#));
     match scenario.agent.outcome(&name) {
         Some(Answer::FromServer(Outcome::Result(it))) => {
