@@ -34,7 +34,7 @@ fn setup() -> Setup {
             seed: u64::MAX,
         },
         bridge: Some(mcp::BridgePolicy::Only(mcp::Transport::Stdio)),
-        nonce: "word".into(),
+        nonce: "nonce".into(),
         nested: false,
         max_line: 1_000_000,
         watermarks: engine::Watermarks::DEFAULT,
@@ -101,11 +101,11 @@ fn recorded() -> Vec<u8> {
     let greeting = br#"{"jsonrpc":"2.0","id":12345678901234567890,"method":"initialize","params":{"protocolVersion":1,"n":1.50,"a":"\u00e9"}}"#;
     let started = test.line(Seat::OUTER, greeting);
     assert!(started.contains("Start { seat: Seat(1), incarnation: 0 }"), "{started}");
-    let asked = test.read(PROXY);
-    assert!(asked.contains("proxy/initialize") && asked.contains("1.50"), "{asked}");
+    let line = test.read(PROXY);
+    assert!(line.contains("proxy/initialize") && line.contains("1.50"), "{line}");
     test.line(PROXY, br#"{"jsonrpc":"2.0","id":"p","method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1}}}"#);
-    let asked = test.read(AGENT);
-    assert!(asked.contains("c:2"), "{asked}");
+    let line = test.read(AGENT);
+    assert!(line.contains("c:2"), "{line}");
     test.line(AGENT, b"\xff\xfe not UTF-8");
     test.line(AGENT, br#"{"jsonrpc":"2.0","id":"c:2","result":{"protocolVersion":1}}"#);
     test.read(PROXY);

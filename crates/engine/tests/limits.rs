@@ -306,18 +306,18 @@ fn the_failure_decision_does_not_depend_on_the_number_of_sessions() {
 fn the_memory_for_open_requests_is_limited() {
     let mut test = TestChain::new(LOADS);
     let long = "x".repeat(60 * 1024);
-    let mut asked = Vec::new();
+    let mut pending = Vec::new();
     for number in 0..400 {
         let id = number.to_string();
         let params = Json::object([("n", Some(Json::string(&format!("{number} {long}"))))]);
-        asked.push(test.send_request(&id, "_x/long", &params));
+        pending.push(test.send_request(&id, "_x/long", &params));
     }
     let kept = |test: &TestChain| test.shell.core().router().kept_param_bytes();
     assert!(kept(&test) <= 16 * 1024 * 1024, "{}", kept(&test));
     // The proxy fails, and the answers still arrive.
     test.exit(PROXY);
     assert_eq!(test.answers(Seat::OUTER).count(), 0);
-    for [_, second] in asked {
+    for [_, second] in pending {
         let answer = Message::response(second, Outcome::Result(Json::EMPTY));
         test.arrive(AGENT, Side::Editor, answer);
     }

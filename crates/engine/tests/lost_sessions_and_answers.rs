@@ -68,7 +68,7 @@ fn an_error_without_an_id_answers_the_only_pending_request() {
         editor < error 5 …could not read a request, and reported this without the id of the request: -32700, \"cannot parse\"; …
         editor > b 6 {}
         agent  < b #2 {}
-        agent  > error null {"code":-32601,"message":"another error says nothing of the kind"}
+        agent  > error null {"code":-32601,"message":"another error"}
         "##,
     );
 }
@@ -152,10 +152,10 @@ fn only_the_last_notices_wait_for_a_session() {
     for number in 1..=4 {
         script += &format!(
             "p1 exits with status {number}\nwarning about p1: …\np1 restarts\nstarted p1\np1 < proxy/initialize …\n\
-             p1 > result #{id} {{\"protocolVersion\":1}}\np1 < session/new r:{lesson} {{}}\n\
-             p1 > result r:{lesson} {{\"sessionId\":\"s\"}}\nwarning about p1: proxy 'p1' is running again\n",
+             p1 > result #{id} {{\"protocolVersion\":1}}\np1 < session/new r:{replayed} {{}}\n\
+             p1 > result r:{replayed} {{\"sessionId\":\"s\"}}\nwarning about p1: proxy 'p1' is running again\n",
             id = number + 1,
-            lesson = 2 * number - 1
+            replayed = 2 * number - 1
         );
     }
     script += "editor > session/prompt 2 {\"sessionId\":\"s\"}\n";

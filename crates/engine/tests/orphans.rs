@@ -3,7 +3,7 @@
 use testkit::script::check_live;
 
 /// The start of each script: a proxy forwards a set-up request, and is killed.
-const ASKED: &str = r##"
+const PRELUDE: &str = r##"
         editor > METHOD 4 PARAMS
         p1     < METHOD #1 PARAMS
         p1     > ~METHOD 0 PARAMS
@@ -15,8 +15,8 @@ const ASKED: &str = r##"
 "##;
 
 fn check_orphan(method: &str, params: &str, script: &str) {
-    let asked = ASKED.replace("METHOD", method).replace("PARAMS", params);
-    check_live("editor p1+restart agent", &format!("{asked}{script}"));
+    let prelude = PRELUDE.replace("METHOD", method).replace("PARAMS", params);
+    check_live("editor p1+restart agent", &format!("{prelude}{script}"));
 }
 
 /// The agent sets up the session. The core closes it, and drops messages about it.
@@ -123,7 +123,7 @@ fn an_orphaned_session_that_was_loaded_is_forgotten_when_it_is_closed() {
 /// component gets it.
 #[test]
 fn an_orphaned_session_is_closed_by_the_first_component_that_can() {
-    let asked = r##"
+    let prelude = r##"
         editor > session/new 4 {}
         p1     < session/new #1 {}
         p1     > ~session/new 0 {}
@@ -147,13 +147,13 @@ fn an_orphaned_session_is_closed_by_the_first_component_that_can() {
         agent  > session/update {"sessionId":"s","n":3}
         agent  > result r:2 {}
     "##;
-    check_live("editor p1+restart p2 agent", &format!("{asked}{refuses}"));
-    let dies = r##"
+    check_live("editor p1+restart p2 agent", &format!("{prelude}{refuses}"));
+    let exits = r##"
         p2 exits with signal 9
         warning about p2: …; it is being restarted
         agent  < session/close r:2 {"sessionId":"s"}
     "##;
-    check_live("editor p1+restart p2+restart agent", &format!("{asked}{dies}"));
+    check_live("editor p1+restart p2+restart agent", &format!("{prelude}{exits}"));
     let closes = "p2 > result r:1 {}";
-    check_live("editor p1+restart p2 agent", &format!("{asked}{closes}"));
+    check_live("editor p1+restart p2 agent", &format!("{prelude}{closes}"));
 }

@@ -24,8 +24,8 @@ fn check_v2(cast: &str, script: &str) {
         // `agent > state idle` stands for the update with this state of session s.
         let words: Vec<&str> = line.split_whitespace().collect();
         text += &match words[..] {
-            [who, way, "state", state] => update(who, way, "", state),
-            [who, way, "~state", state] => update(who, way, "~", state),
+            [name, direction, "state", state] => update(name, direction, "", state),
+            [name, direction, "~state", state] => update(name, direction, "~", state),
             _ => line.to_owned(),
         };
         text.push('\n');

@@ -51,13 +51,16 @@ pub struct Case {
     pub failures: Vec<Failure>,
 }
 
+/// A failure of the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
     pub what: FailureKind,
+    /// After how many lines it happens. For a loop: on which line of the component.
     pub at: usize,
     pub seat: u16,
 }
 
+/// The kinds of failures, in the order of the table above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     Die,
@@ -130,8 +133,8 @@ impl Case {
         Case::new(topology, scenario, policy, &failures.expect("failures"))
     }
 
-    pub fn has(&self, word: &str) -> bool {
-        self.policy.split_whitespace().any(|it| it == word)
+    pub fn has(&self, option: &str) -> bool {
+        self.policy.split_whitespace().any(|it| it == option)
     }
 
     /// The seed of the random order of lines. Without one, the oldest line goes first.

@@ -222,25 +222,25 @@ impl World {
         Ok(())
     }
 
-    fn perform_editor_action(&mut self, act: EditorAction) -> Check {
+    fn perform_editor_action(&mut self, action: EditorAction) -> Check {
         if self.links[0].state != ProcessState::Running {
             return Ok(());
         }
-        self.with_participant(0, |participant, outbox| participant.act(act, outbox))
+        self.with_participant(0, |participant, outbox| participant.act(action, outbox))
     }
 
-    /// When all is answered and all sessions are closed.
+    /// Checks that nothing is left when all requests are answered and all sessions are closed.
     fn check_rest(&mut self) -> Check {
-        if let Some(text) = self.log.unanswered(|incarnation| self.is_running(incarnation)) {
+        if let Some(text) = self.log.unanswered(|process| self.is_running(process)) {
             return Err(text);
         }
-        // Who says nothing and owes nothing is found out when it is next asked something.
+        // A stalled component without a pending request is noticed only at its next request.
         if self.links.iter().any(|link| link.state == ProcessState::Stalled) {
             return Ok(());
         }
         let links = (0..self.links.len()).map(|seat| engine::Link::main(Seat(seat as u16)));
         if let Some(link) = links.into_iter().find(|link| self.out.queued(*link) > 0) {
-            return Err(format!("something is never written to {link:?}"));
+            return Err(format!("queued bytes are never written to {link:?}"));
         }
         if let Some(seat) = self.links.iter().position(|link| !link.reading) {
             return Err(format!("seat {seat} is still paused"));
@@ -291,6 +291,7 @@ impl World {
         }
     }
 
+    /// Checks what must hold after the end of the chain.
     fn check_end(&mut self) -> Check {
         if self.core.stages().deadline().is_some()
             || self.core.stages().router().open_request_count() > 0
@@ -299,7 +300,7 @@ impl World {
         }
         let left = self.links[0].state != ProcessState::Running;
         let unread: Vec<String> = self.unread_of_editor();
-        match self.log.unanswered_except(|incarnation| incarnation.place == 0 && !left, &unread) {
+        match self.log.unanswered_except(|process| process.place == 0 && !left, &unread) {
             Some(text) => Err(text),
             None => Ok(()),
         }

@@ -215,9 +215,9 @@ impl World {
         if place < self.links.len() { place } else { 0 }
     }
 
-    pub fn is_running(&self, incarnation: ProcessId) -> bool {
-        let link = &self.links[self.seat_of(incarnation.place)];
-        link.incarnation == incarnation.number && link.state == ProcessState::Running
+    pub fn is_running(&self, process: ProcessId) -> bool {
+        let link = &self.links[self.seat_of(process.place)];
+        link.incarnation == process.number && link.state == ProcessState::Running
     }
 
     /// Whether queues are written in parts, and exits are reported in any order.
@@ -366,9 +366,9 @@ impl World {
         }
         let Outbox { sent, client_actions, violation, .. } = outbox;
         if self.links[seat].state == ProcessState::Running {
-            let incarnation = ProcessId { place, number: self.links[seat].incarnation };
+            let process = ProcessId { place, number: self.links[seat].incarnation };
             for (toward, message) in sent {
-                self.log.record_sent(incarnation, &message)?;
+                self.log.record_sent(process, &message)?;
                 let mut text = Vec::new();
                 self.links[seat].dialect.encode(toward, &message, &mut text);
                 for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
