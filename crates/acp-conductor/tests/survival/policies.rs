@@ -303,7 +303,7 @@ fn a_proxy_that_was_never_up_fails_the_start() {
         );
         assert_eq!(chain.conductor.status(), 1);
         assert!(!chain.has_started("proxy"));
-        let explained = chain.conductor.stderr().contains("set its policy by name");
+        let explained = chain.conductor.stderr().contains("name it: --on-crash proxy=bypass");
         assert_eq!(explained, word == "bypass", "{word}");
     }
     for options in [&[][..], &["--on-crash", "bypass"]] {
