@@ -70,15 +70,15 @@ pub struct ComponentReport {
 pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
     // The report must show the answers of the components unchanged.
     let config = Config { mcp_bridge: None, status: false, ..config };
-    let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let (reader, writer) = tokio::io::split(theirs);
+    let (editor, chain) = tokio::io::duplex(1 << 20);
+    let (reader, writer) = tokio::io::split(chain);
     let mut shell = Shell::new(config, Box::new(reader), Box::new(writer));
-    let (reader, mut writer) = tokio::io::split(ours);
+    let (reader, mut writer) = tokio::io::split(editor);
     let mut reader = BufReader::new(reader);
     let mut answer = String::new();
     // The request fits into the pipe, so this does not wait for the chain.
-    let greeted = writer.write_all(INITIALIZE.as_bytes()).await;
-    let mut failed = greeted.err().map(|error| error.to_string());
+    let sent = writer.write_all(INITIALIZE.as_bytes()).await;
+    let mut failed = sent.err().map(|error| error.to_string());
     {
         let mut answered = pin!(reader.read_line(&mut answer));
         let mut stop = pin!(stop);
@@ -111,11 +111,11 @@ impl Shell {
     }
 
     fn component_report(&self, seat: Seat) -> ComponentReport {
-        let (chain, greeted) = (self.router().chain(), self.router().handshake(seat));
+        let (chain, handshake) = (self.router().chain(), self.router().handshake(seat));
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-        let asked = greeted.and_then(|it| it.params.as_ref()).map(|it| json(it.as_str()));
+        let asked = handshake.and_then(|it| it.params.as_ref()).map(|it| json(it.as_str()));
         let asked = asked.unwrap_or_default();
-        let (answered, error) = match greeted.and_then(|it| it.answer.as_ref()) {
+        let (answered, error) = match handshake.and_then(|it| it.answer.as_ref()) {
             Some(Outcome::Result(result)) => (json(result.as_str()), None),
             Some(Outcome::Error(error)) => {
                 (Value::Null, json(error.as_str())["message"].as_str().map(str::to_owned))

@@ -156,7 +156,7 @@ impl Config {
     /// There is no such component, or it cannot be bypassed.
     pub fn set_on_crash(&mut self, option: &ForComponent<OnCrash>) -> Result<(), String> {
         let index = self.index_for("--on-crash", option.component.as_deref())?;
-        for spec in Config::chosen(&mut self.components, index) {
+        for spec in Config::selected(&mut self.components, index) {
             // A guard is bypassed only if the option names it. If the component is a nested chain that
             // contains a guard, the core learns that from its answer to `initialize`.
             let bypasses_guard = spec.guard && option.value.may_bypass();
@@ -175,7 +175,7 @@ impl Config {
     /// There is no such component.
     pub fn set_restarts(&mut self, option: &ForComponent<Restarts>) -> Result<(), String> {
         let index = self.index_for("--restarts", option.component.as_deref())?;
-        for spec in Config::chosen(&mut self.components, index) {
+        for spec in Config::selected(&mut self.components, index) {
             if index.is_some() || spec.restarts.is_none() {
                 spec.restarts = Some(option.value);
             }
@@ -204,7 +204,7 @@ impl Config {
                 ));
             }
         }
-        for spec in Config::chosen(&mut self.components, index) {
+        for spec in Config::selected(&mut self.components, index) {
             if index.is_some() || spec.updates.is_none() {
                 spec.updates = Some(option.value);
             }
@@ -225,11 +225,13 @@ impl Config {
         Ok(())
     }
 
+    /// Like `index_of`, for an optional component.
     fn index_for(&self, option: &str, component: Option<&str>) -> Result<Option<usize>, String> {
         component.map(|component| self.index_of(option, component)).transpose()
     }
 
-    fn chosen(specs: &mut [Spec], index: Option<usize>) -> impl Iterator<Item = &mut Spec> {
+    /// The component with this index, or all components.
+    fn selected(specs: &mut [Spec], index: Option<usize>) -> impl Iterator<Item = &mut Spec> {
         let all = specs.iter_mut().enumerate();
         all.filter(move |(at, _)| index.is_none_or(|index| index == *at)).map(|(_, spec)| spec)
     }

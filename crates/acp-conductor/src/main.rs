@@ -79,15 +79,18 @@ struct Failure {
 }
 
 impl Failure {
+    /// An invalid command line: status 2.
     fn usage(line: String) -> Failure {
         Failure { status: 2, line: Some(line) }
     }
 
+    /// A command that failed: status 1.
     fn run(line: impl Into<String>) -> Failure {
         Failure { status: 1, line: Some(line.into()) }
     }
 }
 
+/// `conductor agent` and `conductor proxy`: runs a chain.
 fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(), Failure> {
     let ending = in_runtime(mode, parse_components(&components)?, options, async |mut config| {
         config.hung_up = Some(stdio::hung_up);
@@ -99,6 +102,7 @@ fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(), F
     }
 }
 
+/// `conductor agent --explain`: prints the report.
 fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Result<(), Failure> {
     let report =
         in_runtime(Mode::Agent, parse_components(&components)?, options, async |config| {
@@ -191,14 +195,14 @@ fn serve(component: acp_proxy::Component) -> Result<(), Failure> {
 
 /// Parses the COMPONENT arguments. An error does not repeat the argument, which may contain a secret.
 fn parse_components(components: &[String]) -> Result<Vec<Spec>, Failure> {
-    let read = |(number, text): (usize, &String)| {
+    let parse = |(number, text): (usize, &String)| {
         Spec::parse(text).map_err(|why| {
             Failure::usage(format!(
                 "component {number} is invalid: {why}; see `conductor agent --help`"
             ))
         })
     };
-    (1..).zip(components).map(read).collect()
+    (1..).zip(components).map(parse).collect()
 }
 
 /// Sets up the log, the journal and the runtime, and runs `work` with the configuration of the chain.
@@ -332,6 +336,7 @@ fn write_manual(out: &mut dyn Write) -> io::Result<()> {
     page.render_version_section(out)
 }
 
+/// Writes to standard output.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut text = Vec::new();
     write(&mut text).map_err(|error| Failure::run(error.to_string()))?;
