@@ -1,11 +1,20 @@
 //! Words that the project does not use any more. Most were metaphors for things that have a usual name.
 
 /// Each word or phrase in lower case, and what to write instead.
-pub const WORDS: [(&str, &str); 26] = [
+pub const WORDS: [(&str, &str); 40] = [
+    ("asker", "requester"),
+    ("askers", "requesters"),
+    ("desk", "status server"),
     ("dock", "relay listener"),
     ("giver", "sender"),
+    ("guest", "in-process component"),
+    ("hears", "receives"),
     ("how manieth", "how often"),
+    ("lesson", "session replay"),
+    ("lessons", "session replay"),
+    ("manners", "options"),
     ("meddler", "fault injector"),
+    ("mortal", "crash_once_proxy"),
     ("mouth", "client sender"),
     ("obituaries", "crash reports"),
     ("obituary", "crash report"),
@@ -14,8 +23,10 @@ pub const WORDS: [(&str, &str); 26] = [
     ("parcel", "held answer"),
     ("parcels", "held answers"),
     ("parted", "is down"),
+    ("picky", "crashing_proxy"),
     ("puppet", "scripted component"),
     ("puppets", "scripted components"),
+    ("saboteur", "fault injector"),
     ("see off", "finish"),
     ("sighting", "tap event"),
     ("sightings", "tap events"),
@@ -23,10 +34,13 @@ pub const WORDS: [(&str, &str); 26] = [
     ("sitters", "components"),
     ("sounding", "barrier"),
     ("soundings", "barriers"),
+    ("stranger", "unauthenticated connection"),
     ("strangers", "unauthenticated connections"),
     ("strays", "leftover processes"),
     ("taker", "receiver"),
     ("tamper", "fault injection"),
+    ("telling", "notices"),
+    ("whoever", "the component, the client or the user"),
     ("wonders", "is_probing"),
 ];
 

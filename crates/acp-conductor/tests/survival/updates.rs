@@ -326,7 +326,7 @@ fn only_a_crash_on_the_message_itself_counts() {
     send(&mut chain);
 }
 
-fn picky_chain(program: &str, cache: &str) -> ScriptedChain {
+fn crashing_chain(program: &str, cache: &str) -> ScriptedChain {
     let setup = new_setup().env("XDG_CACHE_HOME", cache);
     let components = [format!("{} usage_update", quote(program)), setup.scripted_command("agent")];
     ScriptedChain::handshake(setup.run("agent", &components), &["agent"], PLAIN)
@@ -354,12 +354,12 @@ fn the_kinds_of_message_a_command_crashes_on_are_remembered() {
     fs::copy(binary("crashing_proxy"), &program).expect("a copy");
     let (program, cache) = (program.to_string_lossy(), own.join("cache"));
     let cache = cache.to_string_lossy();
-    assert_crashes(picky_chain(&program, &cache), 2);
-    assert_crashes(picky_chain(&program, &cache), 0);
+    assert_crashes(crashing_chain(&program, &cache), 2);
+    assert_crashes(crashing_chain(&program, &cache), 0);
     let remembered = fs::read_to_string(own.join("cache/conductor/crashes")).expect("a file");
     assert!(remembered.contains(r#"["session/update","usage_update"]"#), "{remembered}");
     // The same content, but a new file.
     fs::remove_file(&*program).expect("it exists");
     fs::copy(binary("crashing_proxy"), &*program).expect("a copy");
-    assert_crashes(picky_chain(&program, &cache), 2);
+    assert_crashes(crashing_chain(&program, &cache), 2);
 }
