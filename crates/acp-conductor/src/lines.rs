@@ -14,14 +14,14 @@ const LARGEST_CHUNK: usize = 256 * 1024;
 /// The input of a link, split into lines.
 #[derive(Debug)]
 pub struct Lines {
-    lines: acp_wire::lines::Lines,
+    lines: acp_wire::lines::LineBuffer,
     chunk: usize,
 }
 
 impl Lines {
     /// Rejects lines that are longer than `max_line` bytes.
     pub fn new(max_line: usize) -> Lines {
-        Lines { lines: acp_wire::lines::Lines::new(max_line), chunk: CHUNK }
+        Lines { lines: acp_wire::lines::LineBuffer::new(max_line), chunk: CHUNK }
     }
 
     /// Reads up to one chunk. `Ok(0)` means that the stream has ended.
@@ -29,7 +29,7 @@ impl Lines {
     where
         R: AsyncRead + Unpin + ?Sized,
     {
-        let filled = pin!(reader.read_buf(self.lines.room(self.chunk))).poll(cx);
+        let filled = pin!(reader.read_buf(self.lines.reserve(self.chunk))).poll(cx);
         if let Poll::Ready(Ok(count)) = filled {
             let busy = count >= self.chunk;
             self.chunk = if busy { (self.chunk * 2).min(LARGEST_CHUNK) } else { CHUNK };

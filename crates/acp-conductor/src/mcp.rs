@@ -25,7 +25,7 @@ pub mod stdio;
 /// The parsers of the transports, for the fuzzer.
 #[doc(hidden)]
 pub mod framing {
-    use acp_wire::message::Scan;
+    use acp_wire::message::LineScan;
     use bytes::Bytes;
     use tokio::io::AsyncRead;
 
@@ -47,7 +47,7 @@ pub mod framing {
     }
 
     /// The error for a line that is too long.
-    pub fn too_long_error(scan: &Scan, length: usize, longest: usize) -> Bytes {
+    pub fn too_long_error(scan: &LineScan, length: usize, longest: usize) -> Bytes {
         stdio::too_long_error(scan, length, longest)
     }
 

@@ -571,7 +571,7 @@ fn line(line: lines::Line) -> Line {
     match line {
         lines::Line::Text(text) => Line::Text(text),
         lines::Line::TooLong { scan, length } => {
-            Line::TooLong { found: Box::new(scan.findings()), length }
+            Line::TooLong { found: Box::new(scan.result()), length }
         }
     }
 }

@@ -128,7 +128,7 @@ impl<P: Proxy> Driver<P> {
                 let Some(id) = acp::cancelled_id(&params) else { return };
                 match out.open.forwarded(&id) {
                     Some((id, toward)) => {
-                        let params = acp::cancel_params(&params, &id);
+                        let params = acp::with_cancelled_id(&params, &id);
                         out.send(toward, &Message::notification(acp::CANCEL_REQUEST, params));
                     }
                     None => self.proxy.on_cancel(&id, &mut out),

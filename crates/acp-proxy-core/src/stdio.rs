@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use acp_wire::lines::{Line, Lines};
+use acp_wire::lines::{Line, LineBuffer};
 
 use crate::driver::Driver;
 use crate::proxy::Proxy;
@@ -16,14 +16,14 @@ pub fn run<P: Proxy>(proxy: P) -> io::Result<()> {
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let mut driver = Driver::new(proxy);
     // The conductor limits the length of lines, so the proxy does not.
-    let (mut received, mut to_send) = (Lines::new(usize::MAX), Vec::new());
+    let (mut received, mut to_send) = (LineBuffer::new(usize::MAX), Vec::new());
     let mut chunk = vec![0; CHUNK];
     loop {
         let count = input.read(&mut chunk)?;
         if count == 0 {
             return Ok(());
         }
-        received.room(count).extend_from_slice(&chunk[..count]);
+        received.reserve(count).extend_from_slice(&chunk[..count]);
         while let Some(Line::Text(line)) = received.next_line() {
             driver.handle(&line, &mut to_send);
         }

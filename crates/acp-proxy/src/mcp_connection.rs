@@ -68,7 +68,7 @@ impl Connection {
         let connection = Rc::new(Connection {
             lines,
             requests: RefCell::default(),
-            server_info: RefCell::new(Json::EMPTY),
+            server_info: RefCell::new(Json::EMPTY_OBJECT),
         });
         context.spawn(open(session, theirs));
         context.spawn(async move {
@@ -123,7 +123,7 @@ impl Connection {
         Ok(Json::object([
             ("resultType", Some(Json::string("complete"))),
             ("supportedVersions", Some(Json::array([&Json::string(MCP_VERSION)]))),
-            ("capabilities", Some(info.member("capabilities").unwrap_or(Json::EMPTY))),
+            ("capabilities", Some(info.member("capabilities").unwrap_or(Json::EMPTY_OBJECT))),
             ("serverInfo", info.member("serverInfo")),
             ("instructions", info.member("instructions").filter(Json::is_string)),
             ("ttlMs", Some(Json::trusted("0"))),
@@ -188,7 +188,7 @@ async fn read_messages(
 async fn answer_server(connection: Rc<Connection>, id: Id, call: Call) {
     let step = connection.find_open(None).and_then(|it| it.step.borrow_mut().take());
     let answer = match (step, call.is("ping")) {
-        (_, true) => Ok(Json::EMPTY),
+        (_, true) => Ok(Json::EMPTY_OBJECT),
         (None, _) => Err(Error::method_not_found(&call.method.name())),
         (Some(step), _) => {
             let (reply, answer) = oneshot();

@@ -134,7 +134,7 @@ pub(crate) fn params(call: &Call) -> Json {
 /// A call with these parameters. Parameters that were absent stay absent.
 pub(crate) fn call_with(method: &str, params: Json) -> Call {
     match params.is_null() {
-        true => Call { params: None, ..Call::new(method, Json::EMPTY) },
+        true => Call { params: None, ..Call::new(method, Json::EMPTY_OBJECT) },
         false => Call::new(method, params),
     }
 }

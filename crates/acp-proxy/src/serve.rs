@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use acp_proxy_core::Driver;
-use acp_wire::lines::{Line, Lines};
+use acp_wire::lines::{Line, LineBuffer};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -88,7 +88,7 @@ pub(crate) async fn serve(
     let gate = LoopWaker::new();
     let waker = Waker::from(gate.clone());
     // The conductor limits the length of lines, so a component need not.
-    let (mut received, mut lines) = (Lines::new(usize::MAX), Vec::new());
+    let (mut received, mut lines) = (LineBuffer::new(usize::MAX), Vec::new());
     loop {
         while let Some(Line::Text(line)) = received.next_line() {
             runner.handle(&line, &mut lines);
@@ -102,7 +102,7 @@ pub(crate) async fn serve(
         }
         // Waits for a chunk of input, or for a handler that can go on.
         let count = {
-            let mut reading = std::pin::pin!(reader.read_buf(received.room(CHUNK)));
+            let mut reading = std::pin::pin!(reader.read_buf(received.reserve(CHUNK)));
             poll_fn(|cx| {
                 gate.run();
                 if runner.advance(&mut Context::from_waker(&waker), &mut lines) {

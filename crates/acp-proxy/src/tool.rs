@@ -121,7 +121,7 @@ impl Proxy {
         F: AsyncFn(I, ToolContext) -> Result<O> + Send + Sync + 'static,
     {
         let run = Arc::new(run);
-        let schema = to_json(&schemars::schema_for!(I)).unwrap_or(Json::EMPTY);
+        let schema = to_json(&schemars::schema_for!(I)).unwrap_or(Json::EMPTY_OBJECT);
         let run = move |arguments: Json, context: ToolContext| -> RunningTool {
             let run = run.clone();
             Box::pin(async move {

@@ -75,7 +75,7 @@ impl ToolServers {
 
     /// Whether this request sets up a session that gets the servers.
     pub(crate) fn joins(&self, call: &Call) -> bool {
-        !self.servers.is_empty() && acp::topic(call) == Some(acp::Topic::SetUp)
+        !self.servers.is_empty() && acp::method_kind(call) == Some(acp::MethodKind::SetUpSession)
     }
 
     fn new_id(&self) -> u64 {
@@ -86,7 +86,7 @@ impl ToolServers {
 
     /// Adds the servers to a request that sets up a session. Returns the ids of the servers.
     pub(crate) fn declare(&self, call: Call) -> (Call, Vec<String>) {
-        let params = call.params.clone().unwrap_or(Json::EMPTY);
+        let params = call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
         let mut entries = params.member("mcpServers").unwrap_or(Json::NULL).elements();
         let mut ids = Vec::new();
         for (index, server) in self.servers.iter().enumerate() {
@@ -136,7 +136,7 @@ impl ToolServers {
 
     /// Answers an `mcp/message`. The answer contains the result or the error of MCP.
     pub(crate) async fn answer(&self, context: Context, call: Call) -> Result<Json> {
-        let params = call.params.unwrap_or(Json::EMPTY);
+        let params = call.params.unwrap_or(Json::EMPTY_OBJECT);
         let text = |key: &str| {
             let value = params.member(key);
             value.and_then(|it| it.text().map(|it| it.into_owned())).unwrap_or_default()
@@ -148,7 +148,7 @@ impl ToolServers {
             return Err(Error::new(code::NO_SUCH_SERVER, gone));
         };
         let server = &self.servers[declared.server];
-        let inner = params.member("params").unwrap_or(Json::EMPTY);
+        let inner = params.member("params").unwrap_or(Json::EMPTY_OBJECT);
         let progress_token = inner.at(&["_meta", "progressToken"]);
         let origin = McpOrigin { server: server_id, request, progress_token };
         let result = match (&server.kind, method.as_str()) {
@@ -160,7 +160,7 @@ impl ToolServers {
                 let run = |context| run(tools, &inner, context);
                 self.run_step(context, &declared, origin, &inner, run).await
             }
-            (ServerKind::Tools { .. }, "ping") => Ok(Json::EMPTY),
+            (ServerKind::Tools { .. }, "ping") => Ok(Json::EMPTY_OBJECT),
             (ServerKind::Tools { .. }, _) => Err(Error::method_not_found(&method)),
             (ServerKind::Stream(open), _) => match declared.connect(&context, open).await {
                 Err(error) => Err(error),
@@ -264,7 +264,7 @@ fn run(tools: &[Tool], params: &Json, context: ToolContext) -> Result<HandlerFut
     let name = name.unwrap_or_default();
     let tool = tools.iter().find(|tool| tool.name == name);
     let tool = tool.ok_or_else(|| Error::invalid_params(format!("there is no tool '{name}'")))?;
-    let arguments = params.member("arguments").unwrap_or(Json::EMPTY);
+    let arguments = params.member("arguments").unwrap_or(Json::EMPTY_OBJECT);
     let running = (tool.run)(arguments.detached(), context);
     Ok(Box::pin(async move {
         match running.await {

@@ -82,7 +82,7 @@ fn end_of_turn(idle: &Json, accepted: &Json) -> Result<Json> {
         return Err(error.map_or_else(unknown, |it| Error::from_json(it.detached())));
     }
     let reason = reason.unwrap_or_else(|| Json::string("end_turn"));
-    let accepted = if accepted.is_object() { accepted.clone() } else { Json::EMPTY };
+    let accepted = if accepted.is_object() { accepted.clone() } else { Json::EMPTY_OBJECT };
     Ok(accepted.with_at(&["stopReason"], Some(&reason)))
 }
 
@@ -137,7 +137,7 @@ impl Turns {
             prompt.end = Some(update.detached());
         }
         for prompt in session.prompts.extract_if(.., |it| it.accepted.is_some()) {
-            let accepted = prompt.accepted.unwrap_or(Json::EMPTY);
+            let accepted = prompt.accepted.unwrap_or(Json::EMPTY_OBJECT);
             prompt.reply.send(end_of_turn(update, &accepted));
         }
         self.remove_unused(name);
@@ -159,7 +159,9 @@ impl Turns {
         let Some(session) = self.0.get_mut(name) else { return };
         for prompt in session.prompts.drain(..) {
             let cancelled = Json::trusted(r#"{"stopReason":"cancelled"}"#);
-            prompt.reply.send(end_of_turn(&cancelled, &prompt.accepted.unwrap_or(Json::EMPTY)));
+            prompt
+                .reply
+                .send(end_of_turn(&cancelled, &prompt.accepted.unwrap_or(Json::EMPTY_OBJECT)));
         }
         self.remove_unused(name);
     }

@@ -49,7 +49,7 @@ pub(crate) fn read_with<T: Serialize + DeserializeOwned>(
 /// Reads a value from parameters or a result that may be absent or `null`, which count as an empty object.
 pub(crate) fn read_or_empty<T: Serialize + DeserializeOwned>(text: &Json) -> Result<(T, Origin)> {
     match text.is_null() {
-        true => read(text).or_else(|_| read_with(text, &Json::EMPTY)),
+        true => read(text).or_else(|_| read_with(text, &Json::EMPTY_OBJECT)),
         false => read(text),
     }
 }

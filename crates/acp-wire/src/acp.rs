@@ -28,13 +28,13 @@ pub const CLOSE_SESSION: &str = "session/close";
 /// Ends a session and deletes its history.
 pub const DELETE_SESSION: &str = "session/delete";
 
-/// What a method does, for the methods that the conductor acts on.
+/// What a method does. Only the methods that the conductor acts on have a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Topic {
+pub enum MethodKind {
     /// Sets up a session.
-    SetUp,
+    SetUpSession,
     /// Ends a session.
-    End,
+    EndSession,
     /// Starts a turn of a session.
     Prompt,
     /// Authenticates the user.
@@ -47,28 +47,28 @@ pub enum Topic {
     CancelRequest,
 }
 
-impl Topic {
-    /// The topic of a method. Most methods have none.
-    pub fn of(method: &str) -> Option<Topic> {
+impl MethodKind {
+    /// The kind of a method. `None` for a method that the conductor does not act on.
+    pub fn of(method: &str) -> Option<MethodKind> {
         match method {
             UPDATE => None,
             "session/new" | "session/load" | "session/resume" | "session/fork" => {
-                Some(Topic::SetUp)
+                Some(MethodKind::SetUpSession)
             }
-            CLOSE_SESSION | DELETE_SESSION => Some(Topic::End),
-            PROMPT => Some(Topic::Prompt),
-            CANCEL_SESSION => Some(Topic::CancelSession),
-            "authenticate" | "auth/login" => Some(Topic::Authenticate),
-            "logout" | "auth/logout" => Some(Topic::LogOut),
-            CANCEL_REQUEST => Some(Topic::CancelRequest),
+            CLOSE_SESSION | DELETE_SESSION => Some(MethodKind::EndSession),
+            PROMPT => Some(MethodKind::Prompt),
+            CANCEL_SESSION => Some(MethodKind::CancelSession),
+            "authenticate" | "auth/login" => Some(MethodKind::Authenticate),
+            "logout" | "auth/logout" => Some(MethodKind::LogOut),
+            CANCEL_REQUEST => Some(MethodKind::CancelRequest),
             _ => None,
         }
     }
 }
 
-/// The topic of a request or notification.
-pub fn topic(call: &Call) -> Option<Topic> {
-    Topic::of(&call.method.name())
+/// The kind of the method of a request or notification.
+pub fn method_kind(call: &Call) -> Option<MethodKind> {
+    MethodKind::of(&call.method.name())
 }
 
 /// The id of a session, which the agent chooses. Empty while it is not known.
@@ -141,7 +141,7 @@ pub fn with_protocol_version(params: &Json, version: u16) -> Json {
 
 /// Whether this result of `initialize` opens a v2 connection. Some v1 agents echo any version number, so
 /// the number counts only together with `info`, a member that v2 requires and v1 does not have.
-pub fn speaks_v2(result: &Json) -> bool {
+pub fn selects_v2(result: &Json) -> bool {
     protocol_version(result).is_some_and(|version| version >= 2) && result.member("info").is_some()
 }
 
@@ -151,13 +151,13 @@ pub fn cancelled_id(params: &Json) -> Option<Id> {
 }
 
 /// The params of `$/cancel_request` with the id that the request has on another link.
-pub fn cancel_params(params: &Json, id: &Id) -> Json {
+pub fn with_cancelled_id(params: &Json, id: &Id) -> Json {
     params.with_member("requestId", id.json())
 }
 
 /// The params of `initialize` for a component that knows only ACP v1. Members that both versions have are
 /// kept. Members that only v2 has are removed, because v1 gives some of them another meaning.
-pub fn lowered_to_v1(params: &Json) -> Json {
+pub fn downgraded_to_v1(params: &Json) -> Json {
     if protocol_version(params).is_none_or(|version| version <= 1) {
         return params.clone();
     }
@@ -168,7 +168,7 @@ pub fn lowered_to_v1(params: &Json) -> Json {
     let params = params.with_at(&["capabilities"], None);
     let info = params.member("info");
     let params =
-        params.with_at(&["info"], None).with_at(&["clientCapabilities"], Some(&Json::EMPTY));
+        params.with_at(&["info"], None).with_at(&["clientCapabilities"], Some(&Json::EMPTY_OBJECT));
     match info {
         Some(info) => params.with_at(&["clientInfo"], Some(&info)),
         None => params,
@@ -184,26 +184,26 @@ mod tests {
     }
 
     #[test]
-    fn methods_have_the_topics_that_the_core_acts_on() {
-        for (method, topic) in [
-            ("session/new", Some(Topic::SetUp)),
-            ("session/load", Some(Topic::SetUp)),
-            ("session/resume", Some(Topic::SetUp)),
-            ("session/fork", Some(Topic::SetUp)),
-            ("session/close", Some(Topic::End)),
-            ("session/delete", Some(Topic::End)),
-            ("session/prompt", Some(Topic::Prompt)),
-            ("session/cancel", Some(Topic::CancelSession)),
-            ("authenticate", Some(Topic::Authenticate)),
-            ("auth/login", Some(Topic::Authenticate)),
-            ("logout", Some(Topic::LogOut)),
-            ("auth/logout", Some(Topic::LogOut)),
-            ("$/cancel_request", Some(Topic::CancelRequest)),
+    fn methods_have_the_kinds_that_the_core_acts_on() {
+        for (method, kind) in [
+            ("session/new", Some(MethodKind::SetUpSession)),
+            ("session/load", Some(MethodKind::SetUpSession)),
+            ("session/resume", Some(MethodKind::SetUpSession)),
+            ("session/fork", Some(MethodKind::SetUpSession)),
+            ("session/close", Some(MethodKind::EndSession)),
+            ("session/delete", Some(MethodKind::EndSession)),
+            ("session/prompt", Some(MethodKind::Prompt)),
+            ("session/cancel", Some(MethodKind::CancelSession)),
+            ("authenticate", Some(MethodKind::Authenticate)),
+            ("auth/login", Some(MethodKind::Authenticate)),
+            ("logout", Some(MethodKind::LogOut)),
+            ("auth/logout", Some(MethodKind::LogOut)),
+            ("$/cancel_request", Some(MethodKind::CancelRequest)),
             ("session/update", None),
             ("session/list", None),
             ("initialize", None),
         ] {
-            assert_eq!(super::topic(&Call::new(method, Json::EMPTY)), topic, "{method}");
+            assert_eq!(method_kind(&Call::new(method, Json::EMPTY_OBJECT)), kind, "{method}");
         }
     }
 
@@ -226,17 +226,17 @@ mod tests {
         for value in ["-1", "1.0", "1e2", "null", r#""1""#, r#""0.1.0""#, "[]"] {
             assert_eq!(version(value), None, "{value}");
         }
-        assert_eq!(protocol_version(&Json::EMPTY), None);
+        assert_eq!(protocol_version(&Json::EMPTY_OBJECT), None);
     }
 
     /// Some agents of version 1 echo any version number.
     #[test]
     fn a_v2_connection_needs_the_version_number_and_the_v2_member() {
-        assert!(speaks_v2(&json(r#"{"protocolVersion":2,"info":{}}"#)));
-        assert!(speaks_v2(&json(r#"{"protocolVersion":3,"info":{}}"#)));
-        assert!(!speaks_v2(&json(r#"{"protocolVersion":1,"info":{}}"#)));
-        assert!(!speaks_v2(&json(r#"{"protocolVersion":2}"#)));
-        assert!(!speaks_v2(&json(r#"{"info":{}}"#)));
+        assert!(selects_v2(&json(r#"{"protocolVersion":2,"info":{}}"#)));
+        assert!(selects_v2(&json(r#"{"protocolVersion":3,"info":{}}"#)));
+        assert!(!selects_v2(&json(r#"{"protocolVersion":1,"info":{}}"#)));
+        assert!(!selects_v2(&json(r#"{"protocolVersion":2}"#)));
+        assert!(!selects_v2(&json(r#"{"info":{}}"#)));
     }
 
     #[test]
@@ -244,20 +244,20 @@ mod tests {
         let params = json(r#"{"requestId":7,"x": 1.10}"#);
         assert_eq!(cancelled_id(&params), Some(Id::from(7)));
         assert_eq!(cancelled_id(&json(r#"{"requestId":{}}"#)), None);
-        assert_eq!(cancelled_id(&Json::EMPTY), None);
-        let rewritten = cancel_params(&params, &Id::string("c:1"));
+        assert_eq!(cancelled_id(&Json::EMPTY_OBJECT), None);
+        let rewritten = with_cancelled_id(&params, &Id::string("c:1"));
         assert_eq!(rewritten.as_str(), r#"{"requestId":"c:1","x": 1.10}"#);
     }
 
     #[test]
     fn lowering_to_version_1_keeps_the_common_members() {
         for same in [r#"{"protocolVersion":1,"info":{}}"#, r#"{"protocolVersion":"0.1.0"}"#, "{}"] {
-            assert_eq!(lowered_to_v1(&json(same)), json(same));
+            assert_eq!(downgraded_to_v1(&json(same)), json(same));
         }
         let v2 = r#"{"protocolVersion":2,"capabilities":{"x":1},"_meta":{"t":1}}"#;
         let v1 = r#"{"protocolVersion":1,"_meta":{"t":1},"clientCapabilities":{}}"#;
-        assert_eq!(lowered_to_v1(&json(v2)).as_str(), v1);
+        assert_eq!(downgraded_to_v1(&json(v2)).as_str(), v1);
         let both = r#"{"protocolVersion":2,"clientCapabilities":{"fs":{}},"info":{}}"#;
-        assert_eq!(lowered_to_v1(&json(both)).as_str(), both.replace(":2", ":1"));
+        assert_eq!(downgraded_to_v1(&json(both)).as_str(), both.replace(":2", ":1"));
     }
 }

@@ -47,7 +47,7 @@ pub fn hide_flag(result: &Json) -> Json {
 /// in place of the flag. `successor` is the successor's answer before [`hide_flag`].
 pub fn take_flag(result: &Json, successor: Option<&Json>) -> (bool, Json) {
     let flag = result.at(PATH);
-    let base = successor.cloned().unwrap_or(Json::EMPTY);
+    let base = successor.cloned().unwrap_or(Json::EMPTY_OBJECT);
     if flag.is_none() && hide_flag(&base) == base {
         return (false, result.clone());
     }
@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn the_flag_counts_without_an_answer_of_the_successor() {
         let said = Json::trusted(r#"{"_meta":{"conductor":{"guards":1}}}"#);
-        assert_eq!(take_flag(&said, None), (true, Json::EMPTY));
+        assert_eq!(take_flag(&said, None), (true, Json::EMPTY_OBJECT));
         assert!(!take_flag(&Json::trusted(r#"{"_meta":{"conductor":{"guards":0}}}"#), None).0);
-        assert_eq!(copy_flag(&said, &Json::EMPTY), said);
-        assert_eq!(copy_flag(&Json::EMPTY, &said), said);
+        assert_eq!(copy_flag(&said, &Json::EMPTY_OBJECT), said);
+        assert_eq!(copy_flag(&Json::EMPTY_OBJECT, &said), said);
     }
 }

@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
 
-use crate::sink::{LONG, Sink};
+use crate::sink::{LONG_THRESHOLD, Sink};
 
 mod run;
 mod walk;
@@ -24,23 +24,23 @@ pub(crate) use walk::{Walker, plain_prefix_length};
 /// It has no white space around it and no line breaks in it. A clone shares the memory of the line that
 /// contained it; see [`detached`](Json::detached).
 #[derive(Clone)]
-pub struct Json(Bytes, SessionAt);
+pub struct Json(Bytes, SessionPosition);
 
 /// The position of the member `sessionId` in the text of an object, if it was found while the line was
 /// parsed. The session of a message is needed several times, and a prompt may be long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SessionAt(u32);
+pub(crate) struct SessionPosition(u32);
 
-impl SessionAt {
+impl SessionPosition {
     /// The position was not looked for.
-    const UNKNOWN: SessionAt = SessionAt(0);
+    const UNKNOWN: SessionPosition = SessionPosition(0);
     /// The object has no such member.
-    pub(crate) const ABSENT: SessionAt = SessionAt(u32::MAX);
+    pub(crate) const ABSENT: SessionPosition = SessionPosition(u32::MAX);
 
     /// A member at `position` in the text of the object.
-    pub(crate) fn new(position: usize) -> SessionAt {
+    pub(crate) fn new(position: usize) -> SessionPosition {
         let position = u32::try_from(position).ok().filter(|it| *it != u32::MAX);
-        position.map_or(SessionAt::UNKNOWN, SessionAt)
+        position.map_or(SessionPosition::UNKNOWN, SessionPosition)
     }
 }
 
@@ -63,7 +63,7 @@ impl Hash for Json {
 
 impl Json {
     const fn raw(text: Bytes) -> Json {
-        Json(text, SessionAt::UNKNOWN)
+        Json(text, SessionPosition::UNKNOWN)
     }
 
     /// `null`
@@ -71,7 +71,7 @@ impl Json {
     /// `true`
     pub const TRUE: Json = Json::raw(Bytes::from_static(b"true"));
     /// `{}`
-    pub const EMPTY: Json = Json::raw(Bytes::from_static(b"{}"));
+    pub const EMPTY_OBJECT: Json = Json::raw(Bytes::from_static(b"{}"));
 
     /// Parses `text`, which must contain exactly one value. Line breaks between its tokens become spaces.
     pub fn parse(text: impl Into<Bytes>) -> Result<Json, SyntaxError> {
@@ -110,7 +110,7 @@ impl Json {
     }
 
     /// The same for an object, with the position of its `sessionId`.
-    pub(crate) fn object_of(line: &Bytes, span: Span, session: SessionAt) -> Json {
+    pub(crate) fn object_of(line: &Bytes, span: Span, session: SessionPosition) -> Json {
         Json(line.slice(span.start..span.end), session)
     }
 
@@ -121,9 +121,9 @@ impl Json {
 
     /// Appends the text.
     pub(crate) fn write<S: Sink + ?Sized>(&self, out: &mut S) {
-        match self.0.len() < LONG {
-            true => out.short().extend_from_slice(&self.0),
-            false => out.long(&self.0),
+        match self.0.len() < LONG_THRESHOLD {
+            true => out.buffer().extend_from_slice(&self.0),
+            false => out.append_long(&self.0),
         }
     }
 
@@ -181,7 +181,7 @@ impl Json {
 
     /// The value of the member `key` of an object. If the key occurs more than once, the last one counts.
     pub fn member(&self, key: &str) -> Option<Json> {
-        if key == SESSION && self.1 != SessionAt::UNKNOWN {
+        if key == SESSION && self.1 != SessionPosition::UNKNOWN {
             return self.session();
         }
         self.find_member(key).map(|span| Json::slice_of(&self.0, span))
@@ -200,13 +200,14 @@ impl Json {
     /// The same value, with the position of its `sessionId`.
     pub(crate) fn with_session(self) -> Json {
         let session = self.find_member(SESSION);
-        let session = session.map_or(SessionAt::ABSENT, |span| SessionAt::new(span.start));
+        let session =
+            session.map_or(SessionPosition::ABSENT, |span| SessionPosition::new(span.start));
         Json(self.0, session)
     }
 
     /// The member `sessionId`, whose position is known.
     fn session(&self) -> Option<Json> {
-        let at = Some(self.1).filter(|it| *it != SessionAt::ABSENT)?.0 as usize;
+        let at = Some(self.1).filter(|it| *it != SessionPosition::ABSENT)?.0 as usize;
         let length = Walker::new(self.0.get(at..)?).value().ok()?.end;
         Some(Json::slice_of(&self.0, Span { start: at, end: at + length }))
     }
@@ -248,7 +249,7 @@ impl Json {
             (Some(old), rest) if old.is_object() => Some(old.with_at(rest, value)),
             // There is nothing to remove, or a value that cannot contain the rest of the path.
             (old, _) if value.is_none() => old.clone(),
-            (_, rest) => Some(Json::EMPTY.with_at(rest, value)),
+            (_, rest) => Some(Json::EMPTY_OBJECT.with_at(rest, value)),
         };
         match (old, new) {
             (Some(_), Some(new)) => self.with_member(key, &new),

@@ -2,23 +2,23 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::message::Scan;
+use crate::message::LineScan;
 
 /// A buffer that grew beyond this size for a long line is freed after the line.
-const KEEP_CAPACITY: usize = 1024 * 1024;
+const MAX_IDLE_CAPACITY: usize = 1024 * 1024;
 
 /// A buffer that splits a byte stream into lines.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineBuffer {
     buffer: BytesMut,
     /// There is no newline before this position.
     searched: usize,
     max_length: usize,
     /// Inside a line that is too long: the scan so far, and how many bytes were dropped.
-    skipping: Option<(Box<Scan>, usize)>,
+    skipping: Option<(Box<LineScan>, usize)>,
 }
 
-/// A line of a [`Lines`] buffer.
+/// A line of a [`LineBuffer`] buffer.
 #[derive(Debug, PartialEq)]
 pub enum Line {
     /// The text of the line, without its newline.
@@ -26,21 +26,21 @@ pub enum Line {
     /// A line longer than the maximum. Its text was dropped.
     TooLong {
         /// What could be read of the line.
-        scan: Box<Scan>,
+        scan: Box<LineScan>,
         /// Its length in bytes.
         length: usize,
     },
 }
 
-impl Lines {
+impl LineBuffer {
     /// A buffer for lines of at most `max_length` bytes.
-    pub fn new(max_length: usize) -> Lines {
-        Lines { buffer: BytesMut::new(), searched: 0, max_length, skipping: None }
+    pub fn new(max_length: usize) -> LineBuffer {
+        LineBuffer { buffer: BytesMut::new(), searched: 0, max_length, skipping: None }
     }
 
     /// The buffer to which the caller appends the next bytes. It has space for at least `chunk` bytes.
-    pub fn room(&mut self, chunk: usize) -> &mut BytesMut {
-        if self.buffer.is_empty() && self.buffer.capacity() > KEEP_CAPACITY {
+    pub fn reserve(&mut self, chunk: usize) -> &mut BytesMut {
+        if self.buffer.is_empty() && self.buffer.capacity() > MAX_IDLE_CAPACITY {
             self.buffer = BytesMut::new();
         }
         if self.buffer.capacity() - self.buffer.len() < chunk {
@@ -88,7 +88,7 @@ impl Lines {
             return Some(Line::TooLong { scan, length: length + line.len() });
         }
         if line.len() > self.max_length {
-            return Some(Line::TooLong { scan: Box::new(Scan::of(&line)), length: line.len() });
+            return Some(Line::TooLong { scan: Box::new(LineScan::of(&line)), length: line.len() });
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
@@ -102,7 +102,7 @@ impl Lines {
         *skipped += self.buffer.len();
         self.searched = 0;
         self.buffer.clear();
-        if self.buffer.capacity() > KEEP_CAPACITY {
+        if self.buffer.capacity() > MAX_IDLE_CAPACITY {
             self.buffer = BytesMut::new();
         }
     }
@@ -112,8 +112,8 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn fill(lines: &mut Lines, bytes: &[u8]) {
-        lines.room(bytes.len()).extend_from_slice(bytes);
+    fn fill(lines: &mut LineBuffer, bytes: &[u8]) {
+        lines.reserve(bytes.len()).extend_from_slice(bytes);
     }
 
     fn text(line: &'static str) -> Option<Line> {
@@ -124,7 +124,7 @@ mod tests {
     fn lines_are_split_wherever_the_chunks_end() {
         let input = b"one\n\n \r\ntwo\r\nthree";
         for cut in 0..input.len() {
-            let mut lines = Lines::new(100);
+            let mut lines = LineBuffer::new(100);
             let mut seen = Vec::new();
             for part in [&input[..cut], &input[cut..]] {
                 fill(&mut lines, part);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_is_dropped_and_the_next_one_is_read() {
-        let mut lines = Lines::new(10);
+        let mut lines = LineBuffer::new(10);
         fill(&mut lines, b"0123456789\n");
         assert_eq!(lines.next_line(), text("0123456789"));
         fill(&mut lines, b"{\"id\":1,....");
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(lines.next_line(), None);
         assert!(lines.is_empty());
         fill(&mut lines, b"..}\nnext\n");
-        let scan = Box::new(Scan::of(b"{\"id\":1,......................}"));
+        let scan = Box::new(LineScan::of(b"{\"id\":1,......................}"));
         assert!(matches!(lines.next_line(), Some(Line::TooLong { scan: found, length: 23 })
             if found.messages() == scan.messages()));
         assert_eq!(lines.next_line(), text("next"));

@@ -7,7 +7,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::json::{self, Json, SyntaxError};
-use crate::sink::{LONG, Sink};
+use crate::sink::{LONG_THRESHOLD, Sink};
 
 mod method;
 mod parts;
@@ -16,7 +16,7 @@ mod scan;
 pub use method::Method;
 pub use parts::DamagedLine;
 pub(crate) use parts::{BAD_ENVELOPE, MessageParts};
-pub use scan::{Findings, PartialMessage, Scan};
+pub use scan::{LineScan, PartialMessage, ScanResult};
 
 /// The two ends of a chain, and the two directions. A message travels *toward* a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -237,11 +237,11 @@ pub mod code {
     /// ACP: the request was cancelled.
     pub const CANCELLED: i64 = -32800;
     /// ACP: something that the request refers to, such as a session, does not exist.
-    pub const NO_SUCH_SESSION: i64 = -32002;
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// MCP over ACP: the server does not exist, or no longer exists.
     pub const NO_SUCH_SERVER: i64 = -33001;
     /// MCP over ACP: the server's answer is not a valid answer to the request.
-    pub const BACKEND_FAILED: i64 = -33002;
+    pub const SERVER_FAILED: i64 = -33002;
 }
 
 /// A JSON-RPC message without an envelope.
@@ -335,8 +335,8 @@ impl Message {
 
     /// Appends the message as one plain line, including the newline.
     pub fn write_line(&self, out: &mut dyn Sink) {
-        match self.size() < LONG {
-            true => self.write_line_to(out.short()),
+        match self.size() < LONG_THRESHOLD {
+            true => self.write_line_to(out.buffer()),
             false => self.write_line_to(out),
         }
     }
@@ -344,11 +344,11 @@ impl Message {
     fn write_line_to<S: Sink + ?Sized>(&self, out: &mut S) {
         match self {
             Message::Request { id, call } => {
-                start_line(Some(id), call.size(), out.short());
+                start_line(Some(id), call.size(), out.buffer());
                 call.write_members(out);
             }
             Message::Notification(call) => {
-                start_line(None, call.size(), out.short());
+                start_line(None, call.size(), out.buffer());
                 call.write_members(out);
             }
             Message::Response { id, outcome, extras } => {
@@ -356,13 +356,13 @@ impl Message {
                     Outcome::Result(value) => (&b",\"result\":"[..], value),
                     Outcome::Error(value) => (&b",\"error\":"[..], value),
                 };
-                start_line(Some(id), value.as_bytes().len(), out.short());
-                out.short().extend_from_slice(key);
+                start_line(Some(id), value.as_bytes().len(), out.buffer());
+                out.buffer().extend_from_slice(key);
                 value.write(out);
-                out.short().extend_from_slice(extras.as_deref().unwrap_or_default());
+                out.buffer().extend_from_slice(extras.as_deref().unwrap_or_default());
             }
         }
-        end_line(out.short());
+        end_line(out.buffer());
     }
 
     /// The plain line as text, without the newline.
@@ -386,7 +386,7 @@ pub(crate) fn make_room(size: usize, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn start_line(id: Option<&Id>, size: usize, out: &mut Vec<u8>) {
-    if size < LONG {
+    if size < LONG_THRESHOLD {
         make_room(size, out);
     }
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
@@ -409,14 +409,14 @@ impl Call {
 
     /// Appends `,"method":…,"params":…`, the members of a message.
     pub(crate) fn write_members<S: Sink + ?Sized>(&self, out: &mut S) {
-        out.short().push(b',');
+        out.buffer().push(b',');
         self.write_inner_or(None, out);
     }
 
     /// Appends `"method":…,"params":…`, the members of an envelope. `missing` is written in place of
     /// missing params.
     pub(crate) fn write_inner_or<S: Sink + ?Sized>(&self, missing: Option<&[u8]>, out: &mut S) {
-        let short = out.short();
+        let short = out.buffer();
         short.extend_from_slice(b"\"method\":");
         short.extend_from_slice(self.method.json().as_bytes());
         match (&self.params, missing) {
@@ -431,7 +431,7 @@ impl Call {
             (None, None) => {}
         }
         if let Some(extras) = &self.extras {
-            out.short().extend_from_slice(extras);
+            out.buffer().extend_from_slice(extras);
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use acp_wire::message::{Findings, PartialMessage, Scan};
+use acp_wire::message::{LineScan, PartialMessage, ScanResult};
 use acp_wire::{Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
 use bytes::Bytes;
 use router::pending::id_of;
@@ -56,7 +56,7 @@ impl Core {
             remedy: "send the request again; if this repeats, report it to the developers of that \
                      program",
         };
-        let found = Scan::of(line).findings();
+        let found = LineScan::of(line).result();
         let is_list = line.trim_ascii_start().starts_with(b"[");
         match rejection.why {
             Malformed::NotJson(_) | Malformed::NotAMessage { .. }
@@ -115,7 +115,7 @@ impl Core {
                 Ok(_) => refused = true,
                 Err(_) => {
                     refused |=
-                        !self.answer_requests_of(link, &Scan::of(&text).findings(), error, out);
+                        !self.answer_requests_of(link, &LineScan::of(&text).result(), error, out);
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Core {
     pub(crate) fn on_long_line(
         &mut self,
         link: Link,
-        found: &Findings,
+        found: &ScanResult,
         length: usize,
         out: &mut Outputs,
     ) {
@@ -149,7 +149,7 @@ impl Core {
     fn on_lost_line(
         &mut self,
         link: Link,
-        found: &Findings,
+        found: &ScanResult,
         error: &LineError,
         always_reply: bool,
         out: &mut Outputs,
@@ -180,7 +180,7 @@ impl Core {
     fn answer_requests_of(
         &mut self,
         link: Link,
-        found: &Findings,
+        found: &ScanResult,
         error: &LineError,
         out: &mut Outputs,
     ) -> bool {
@@ -307,7 +307,8 @@ impl Core {
         let mut lost = std::mem::take(&mut self.peer_mut(seat).lost);
         loop {
             let pending = self.router().pending();
-            let resolved = lost.resolve(pending.closed(), |number| pending.owes(seat, number));
+            let resolved =
+                lost.resolve(pending.closed_count(), |number| pending.owes(seat, number));
             if resolved.is_empty() {
                 break;
             }

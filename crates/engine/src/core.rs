@@ -393,7 +393,7 @@ impl Core {
                 out.clear(Link::main(seat));
                 out.clear(Link::relay(seat));
                 out.push(Output::Discard(seat));
-                out.queue_mut(Link::main(seat)).short().extend_from_slice(&greeting);
+                out.queue_mut(Link::main(seat)).buffer().extend_from_slice(&greeting);
                 self.record_greeting(seat, out);
                 self.apply(StageInput::GreetingRetried { seat, why }, out);
                 self.start(seat, out);

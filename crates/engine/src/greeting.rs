@@ -222,7 +222,7 @@ impl Core {
         }
         if seat == Seat::OUTER
             && let Some((servers, initialize)) =
-                peer.dialect.outer_mut().and_then(Outer::take_chain)
+                peer.dialect.outer_mut().and_then(Outer::take_scp_servers)
         {
             self.extension = Some(initialize);
             out.push(Output::Extend(servers));

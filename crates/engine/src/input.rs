@@ -4,7 +4,7 @@
 //! shell reports inputs and performs outputs. It makes no decisions.
 
 use acp_wire::dialect::{Generation, Greeting};
-use acp_wire::message::Findings;
+use acp_wire::message::ScanResult;
 use acp_wire::{Json, LinkProtocol, Message, Side};
 use bytes::Bytes;
 use mcp::{ClientId, Endpoint, Ticket};
@@ -98,7 +98,7 @@ pub enum Line {
     /// The line exceeded [`Setup::max_line`], so its bytes were dropped while they were read.
     TooLong {
         /// What the reader recognised before it dropped the bytes.
-        found: Box<Findings>,
+        found: Box<ScanResult>,
         /// The length of the line in bytes.
         length: usize,
     },

@@ -52,11 +52,11 @@ impl Piece {
 }
 
 impl Sink for Queue {
-    fn short(&mut self) -> &mut Vec<u8> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.last
     }
 
-    fn long(&mut self, payload: &Bytes) {
+    fn append_long(&mut self, payload: &Bytes) {
         if payload.is_empty() {
             return;
         }
@@ -167,11 +167,11 @@ mod tests {
                 let mut expected = Vec::new();
                 for number in 0..MAX_SLICES {
                     let short = format!("{round} {number}\n");
-                    queue.short().extend_from_slice(short.as_bytes());
+                    queue.buffer().extend_from_slice(short.as_bytes());
                     expected.extend_from_slice(short.as_bytes());
                     if number % 3 != 1 {
                         let payload = Bytes::from(vec![b'a' + number as u8; number]);
-                        queue.long(&payload);
+                        queue.append_long(&payload);
                         expected.extend_from_slice(&payload);
                     }
                 }
@@ -184,15 +184,15 @@ mod tests {
     #[test]
     fn a_queue_counts_appended_and_written_bytes() {
         let mut queue = Queue::default();
-        queue.short().extend_from_slice(b"ab");
-        queue.long(&Bytes::from_static(b"cde"));
-        queue.short().extend_from_slice(b"fg");
+        queue.buffer().extend_from_slice(b"ab");
+        queue.append_long(&Bytes::from_static(b"cde"));
+        queue.buffer().extend_from_slice(b"fg");
         queue.advance(1);
         assert_eq!(queue.progress(), Progress { appended: 7, left: 1 });
         assert_eq!([0, 2, 4, 5, 6].map(|it| queue.copy_end(it)).concat(), b"fgdefgcdefgbcdefg");
         queue.clear();
         assert_eq!(queue.progress(), Progress { appended: 7, left: 7 });
-        queue.short().extend_from_slice(b"h");
+        queue.buffer().extend_from_slice(b"h");
         queue.advance(5);
         assert_eq!(queue.progress(), Progress { appended: 8, left: 8 });
     }
@@ -201,8 +201,8 @@ mod tests {
     fn a_long_payload_is_not_copied() {
         let payload = Bytes::from(vec![b'x'; 100]);
         let mut queue = Queue::default();
-        queue.short().extend_from_slice(b"{");
-        queue.long(&payload);
+        queue.buffer().extend_from_slice(b"{");
+        queue.append_long(&payload);
         let (slices, count) = queue.slices();
         assert_eq!(count, 3);
         assert_eq!(slices[1].as_ptr(), payload.as_ptr());

@@ -34,7 +34,7 @@ impl Resumption {
             Resumption::Resume => "session/resume",
             Resumption::Load => "session/load",
         };
-        let params = set_up.params.clone().unwrap_or(Json::EMPTY);
+        let params = set_up.params.clone().unwrap_or(Json::EMPTY_OBJECT);
         let params = params.with_at(&["sessionId"], Some(&session.json()));
         // The components that have the session have its history, too.
         let params = params.with_at(&["replayFrom"], None);
@@ -102,6 +102,6 @@ mod tests {
         for kind in ["agent_message_chunk", "tool_call", "plan", ""] {
             assert!(!is_state_update(&update(kind)), "{kind}");
         }
-        assert!(!is_state_update(&Json::EMPTY));
+        assert!(!is_state_update(&Json::EMPTY_OBJECT));
     }
 }

@@ -244,7 +244,7 @@ impl Stages {
             return;
         }
         let Some(component) = self.router.chain().component(seat) else { return };
-        let known = protocol.generation().and_then(Generation::updates);
+        let known = protocol.generation().and_then(Generation::update_schema);
         let reads = match component.updates {
             UpdateFilter::Auto => known.filter(|it| it.fails_on_others),
             UpdateFilter::All => None,

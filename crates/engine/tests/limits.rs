@@ -191,7 +191,7 @@ impl TestChain {
             let Some((next, call)) = request else { return sessions };
             let name = call.params.as_ref().and_then(|it| it.member("session")).expect("its name");
             sessions.push(name.text().expect("a text").into_owned());
-            (id, outcome) = (next, Outcome::Result(Json::EMPTY));
+            (id, outcome) = (next, Outcome::Result(Json::EMPTY_OBJECT));
         }
     }
 
@@ -262,7 +262,7 @@ fn the_memory_for_long_set_up_requests_is_limited() {
     for name in names(0..6) {
         let params = Json::object([("sessionId", Some(Json::string(&name)))]);
         let ids = test.send_request("close", "session/close", &params);
-        test.answer(ids, &Json::EMPTY);
+        test.answer(ids, &Json::EMPTY_OBJECT);
     }
     assert_eq!(test.retained_bytes(), 0);
 }
@@ -291,7 +291,7 @@ fn the_failure_decision_does_not_depend_on_the_number_of_sessions() {
         for name in names(if count > 3 { 4 } else { 1 }..count) {
             let params = Json::object([("sessionId", Some(Json::string(&name)))]);
             let ids = unable.send_request("close", "session/close", &params);
-            unable.answer(ids, &Json::EMPTY);
+            unable.answer(ids, &Json::EMPTY_OBJECT);
         }
         unable.exit(AGENT);
         assert!(
@@ -318,7 +318,7 @@ fn the_memory_for_open_requests_is_limited() {
     test.exit(PROXY);
     assert_eq!(test.answers(Seat::OUTER).count(), 0);
     for [_, second] in pending {
-        let answer = Message::response(second, Outcome::Result(Json::EMPTY));
+        let answer = Message::response(second, Outcome::Result(Json::EMPTY_OBJECT));
         test.arrive(AGENT, Side::Editor, answer);
     }
     assert_eq!(kept(&test), 0);

@@ -100,8 +100,8 @@ fn check_wrapping(from: &mut Dialect, to: &mut Dialect, toward: Side, message: &
             panic!("a call stays a call");
         };
         // The oldest generations cannot omit params.
-        if call.params.is_none() && read.params == Some(Json::EMPTY) {
-            call.params = Some(Json::EMPTY);
+        if call.params.is_none() && read.params == Some(Json::EMPTY_OBJECT) {
+            call.params = Some(Json::EMPTY_OBJECT);
         }
     }
     assert_eq!(read, (toward, expected));

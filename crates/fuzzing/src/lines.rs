@@ -21,7 +21,7 @@ use std::{io, slice};
 
 use acp_conductor::lines::{Line, Lines};
 use acp_conductor::mcp::framing;
-use acp_wire::message::Scan;
+use acp_wire::message::LineScan;
 use acp_wire::{DamagedLine, Id, Json, Message, Outcome};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -151,7 +151,7 @@ fn check_line(longest: usize, seen: &Line, expected: &[u8]) {
         Line::TooLong { scan, length } => {
             assert!(expected.len() > longest, "{expected:?} is not too long");
             assert_eq!(*length, expected.len());
-            assert_eq!(**scan, Scan::of(expected), "the chunks do not change the scan");
+            assert_eq!(**scan, LineScan::of(expected), "the chunks do not change the scan");
             check_salvage(scan, expected);
             check_too_long(scan, *length, longest);
         }
@@ -159,7 +159,7 @@ fn check_line(longest: usize, seen: &Line, expected: &[u8]) {
 }
 
 /// Checks that the report of a line that is too long is true and complete.
-fn check_salvage(scan: &Scan, line: &[u8]) {
+fn check_salvage(scan: &LineScan, line: &[u8]) {
     let Ok(message) = Message::parse(&Bytes::copy_from_slice(line)) else { return };
     let report = DamagedLine::from(scan);
     let is_true = match (&report, &message) {
@@ -179,7 +179,7 @@ fn check_salvage(scan: &Scan, line: &[u8]) {
     assert!(is_true, "{report:?} is the report of {message:?}");
 }
 
-fn check_too_long(scan: &Scan, length: usize, longest: usize) {
+fn check_too_long(scan: &LineScan, length: usize, longest: usize) {
     let answer = framing::too_long_error(scan, length, longest);
     let Ok(Message::Response { id, outcome: Outcome::Error(_), .. }) = Message::parse(&answer)
     else {

@@ -402,7 +402,7 @@ impl Scenario {
             if let Some(index) = asked {
                 let outcome = match &self.simulation.peers[index].waiting[0].1 {
                     Message::Request { call, .. } if call.is("session/close") => {
-                        Outcome::Result(Json::EMPTY)
+                        Outcome::Result(Json::EMPTY_OBJECT)
                     }
                     _ => Outcome::error(-32000, "it is late"),
                 };

@@ -137,9 +137,9 @@ pub struct Broker {
     pending: PendingRequests,
 }
 
-/// What a message may concern, judged by its method alone. The broker ignores most messages.
+/// The methods that the broker acts on. It ignores all other messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Topic {
+enum BrokerMethod {
     Initialize,
     SetUp,
     Close,
@@ -148,16 +148,16 @@ enum Topic {
     Mcp,
 }
 
-fn topic(call: &Call) -> Option<Topic> {
+fn broker_method(call: &Call) -> Option<BrokerMethod> {
     let method = call.method.name();
     match &*method {
         acp::UPDATE => None,
-        acp::PROMPT => Some(Topic::Prompt),
-        acp::CLOSE_SESSION | acp::DELETE_SESSION => Some(Topic::Close),
-        acp::INITIALIZE => Some(Topic::Initialize),
-        acp::CANCEL_REQUEST => Some(Topic::Cancel),
-        _ if form::is_mcp_method(&method) => Some(Topic::Mcp),
-        _ if may_carry_servers(call) => Some(Topic::SetUp),
+        acp::PROMPT => Some(BrokerMethod::Prompt),
+        acp::CLOSE_SESSION | acp::DELETE_SESSION => Some(BrokerMethod::Close),
+        acp::INITIALIZE => Some(BrokerMethod::Initialize),
+        acp::CANCEL_REQUEST => Some(BrokerMethod::Cancel),
+        _ if form::is_mcp_method(&method) => Some(BrokerMethod::Mcp),
+        _ if may_carry_servers(call) => Some(BrokerMethod::SetUp),
         _ => None,
     }
 }
@@ -208,7 +208,9 @@ impl Broker {
     /// Whether the broker has to see a message that has arrived from a component.
     pub fn is_relevant(&self, message: &Message) -> bool {
         match message {
-            Message::Request { call, .. } | Message::Notification(call) => topic(call).is_some(),
+            Message::Request { call, .. } | Message::Notification(call) => {
+                broker_method(call).is_some()
+            }
             Message::Response { id, .. } => {
                 !self.pending.is_empty()
                     || !self.pending_initializes.is_empty()
@@ -251,17 +253,19 @@ impl Broker {
                 Some(Message::Response { id, outcome, extras })
             }
             Message::Request { id, mut call } => {
-                match (topic(&call), hop.toward) {
-                    (Some(Topic::Initialize), Side::Agent) => {
+                match (broker_method(&call), hop.toward) {
+                    (Some(BrokerMethod::Initialize), Side::Agent) => {
                         self.pending_initializes.insert(hop.seat, &id);
                     }
-                    (Some(Topic::SetUp), Side::Agent) => {
+                    (Some(BrokerMethod::SetUp), Side::Agent) => {
                         self.registry.declare(hop, &id, &mut call);
                     }
-                    (Some(Topic::Mcp), Side::Agent) => {
+                    (Some(BrokerMethod::Mcp), Side::Agent) => {
                         return self.on_provider(hop.seat, Some(id), call, cx);
                     }
-                    (Some(Topic::Mcp), Side::Editor) if form::find_fault(&call).is_some() => {
+                    (Some(BrokerMethod::Mcp), Side::Editor)
+                        if form::find_fault(&call).is_some() =>
+                    {
                         let why = form::find_fault(&call).unwrap_or_default();
                         let why = format!("this mcp/message cannot be delivered: {why}");
                         let outcome = Outcome::error(code::INVALID_PARAMS, &why);
@@ -269,7 +273,7 @@ impl Broker {
                         cx.out.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
                         return None;
                     }
-                    (Some(Topic::Mcp), Side::Editor) if self.belongs_to(hop.seat, &call) => {
+                    (Some(BrokerMethod::Mcp), Side::Editor) if self.belongs_to(hop.seat, &call) => {
                         // The component passes on a message that is for itself, so it does not know
                         // this form.
                         let why =
@@ -279,19 +283,23 @@ impl Broker {
                         cx.out.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
                         return None;
                     }
-                    (Some(Topic::Mcp), Side::Editor) => self.note_known_connection(hop.seat, &call),
+                    (Some(BrokerMethod::Mcp), Side::Editor) => {
+                        self.note_known_connection(hop.seat, &call)
+                    }
                     _ => {}
                 }
                 Some(Message::Request { id, call })
             }
-            Message::Notification(call) => match (topic(&call), hop.toward) {
-                (Some(Topic::Mcp), Side::Agent) => self.on_provider(hop.seat, None, call, cx),
-                (Some(Topic::Mcp), Side::Editor)
+            Message::Notification(call) => match (broker_method(&call), hop.toward) {
+                (Some(BrokerMethod::Mcp), Side::Agent) => {
+                    self.on_provider(hop.seat, None, call, cx)
+                }
+                (Some(BrokerMethod::Mcp), Side::Editor)
                     if form::find_fault(&call).is_some() || self.belongs_to(hop.seat, &call) =>
                 {
                     None
                 }
-                (Some(Topic::Mcp), Side::Editor) => {
+                (Some(BrokerMethod::Mcp), Side::Editor) => {
                     self.note_known_connection(hop.seat, &call);
                     Some(Message::Notification(call))
                 }
@@ -329,44 +337,44 @@ impl Broker {
                 Some(Message::Response { id, outcome, extras })
             }
             Message::Request { id, mut call } => {
-                match (topic(&call), hop.toward) {
-                    (Some(Topic::Initialize), _) if to_agent => {
+                match (broker_method(&call), hop.toward) {
+                    (Some(BrokerMethod::Initialize), _) if to_agent => {
                         self.pending.insert(hop.seat, &id, PendingRequest::Initialize);
                     }
-                    (Some(Topic::SetUp), _) if to_agent && !self.is_bridged_outside() => {
+                    (Some(BrokerMethod::SetUp), _) if to_agent && !self.is_bridged_outside() => {
                         return self.on_set_up(id, call, cx);
                     }
-                    (Some(Topic::SetUp), Side::Agent) => {
+                    (Some(BrokerMethod::SetUp), Side::Agent) => {
                         if let Err(outcome) = self.pass_set_up(hop, to_agent, &id, &mut call) {
                             answer(hop.seat, id, outcome, cx);
                             return None;
                         }
                     }
-                    (Some(Topic::Close), _) if to_agent => {
+                    (Some(BrokerMethod::Close), _) if to_agent => {
                         if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
                             self.pending.insert(hop.seat, &id, PendingRequest::Close(session));
                         }
                     }
-                    (Some(Topic::Prompt), _) if to_agent && self.bridge.is_probing() => {
+                    (Some(BrokerMethod::Prompt), _) if to_agent && self.bridge.is_probing() => {
                         if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
                             self.pending.insert(hop.seat, &id, PendingRequest::Prompt(session));
                         }
                     }
-                    (Some(Topic::Mcp), Side::Agent) if to_agent => {
+                    (Some(BrokerMethod::Mcp), Side::Agent) if to_agent => {
                         return self.deliver_to_client(Some(id), call, cx);
                     }
-                    (Some(Topic::Mcp), Side::Agent) => {
+                    (Some(BrokerMethod::Mcp), Side::Agent) => {
                         call = self.mark_if_mistakable(hop.seat, call)
                     }
-                    (Some(Topic::Mcp), Side::Editor) => {
+                    (Some(BrokerMethod::Mcp), Side::Editor) => {
                         return self.on_consumer(hop.seat, Some(id), call, cx);
                     }
                     _ => {}
                 }
                 Some(Message::Request { id, call })
             }
-            Message::Notification(call) => match (topic(&call), hop.toward) {
-                (Some(Topic::Cancel), _) => {
+            Message::Notification(call) => match (broker_method(&call), hop.toward) {
+                (Some(BrokerMethod::Cancel), _) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);
                     if let Some(id) = id {
                         if self.bridge.cancel_server_request(&id, cx) {
@@ -378,13 +386,15 @@ impl Broker {
                     }
                     Some(Message::Notification(call))
                 }
-                (Some(Topic::Mcp), Side::Agent) if to_agent => {
+                (Some(BrokerMethod::Mcp), Side::Agent) if to_agent => {
                     self.deliver_to_client(None, call, cx)
                 }
-                (Some(Topic::Mcp), Side::Agent) => {
+                (Some(BrokerMethod::Mcp), Side::Agent) => {
                     Some(Message::Notification(self.mark_if_mistakable(hop.seat, call)))
                 }
-                (Some(Topic::Mcp), Side::Editor) => self.on_consumer(hop.seat, None, call, cx),
+                (Some(BrokerMethod::Mcp), Side::Editor) => {
+                    self.on_consumer(hop.seat, None, call, cx)
+                }
                 _ => Some(Message::Notification(call)),
             },
         }

@@ -49,7 +49,7 @@ fn declares(result: &Json, path: &[&str]) -> bool {
 impl AgentCapabilities {
     /// Reads the capabilities from an agent's answer to `initialize`.
     pub(crate) fn of(result: &Json) -> AgentCapabilities {
-        let v2 = acp::speaks_v2(result);
+        let v2 = acp::selects_v2(result);
         let native = if declares(result, V1) || declares(result, V2) {
             Some(NativeSupport::Current)
         } else if OLDER.iter().any(|path| declares(result, path)) {
@@ -81,8 +81,8 @@ impl AgentCapabilities {
 
 /// Adds support for MCP over ACP to an answer to `initialize`.
 pub(crate) fn with_mcp_over_acp(result: &Json) -> Json {
-    if acp::speaks_v2(result) {
-        result.with_at(V2, Some(&Json::EMPTY))
+    if acp::selects_v2(result) {
+        result.with_at(V2, Some(&Json::EMPTY_OBJECT))
     } else if has_string_version(result) {
         result.with_at(OLDER[0], Some(&Json::TRUE))
     } else {

@@ -17,7 +17,7 @@ use crate::endpoint::Endpoint;
 use crate::form::{acp_url, escape_acp_prefix, strip_acp_prefix};
 
 /// Whether a request may declare MCP servers. Set-up requests do, and methods of later ACP versions
-/// may. So this accepts more methods than `acp_wire::acp::Topic::SetUp`.
+/// may. So this accepts more methods than `acp_wire::acp::MethodKind::SetUpSession`.
 pub fn may_carry_servers(call: &Call) -> bool {
     let method = call.method.name();
     method.starts_with("session/") && !matches!(&*method, acp::PROMPT | acp::UPDATE)
@@ -212,7 +212,7 @@ impl ServerEntry {
         };
         self.json = match declare_as {
             DeclareAs::Url => {
-                let none = if map { Json::EMPTY } else { Json::array([]) };
+                let none = if map { Json::EMPTY_OBJECT } else { Json::array([]) };
                 Json::object([
                     kind("http"),
                     title(),

@@ -283,7 +283,7 @@ impl Form {
         let flat = |method: &str, target: [(&str, Option<Json>); 2]| {
             // Programs of these forms cannot read a message without params.
             let must = matches!(self, Form::M2 | Form::M3 | Form::M3t);
-            let params = call.params.clone().or_else(|| must.then_some(Json::EMPTY));
+            let params = call.params.clone().or_else(|| must.then_some(Json::EMPTY_OBJECT));
             let inner = [("method", Some(call.method.json().clone())), ("params", params)];
             Call::new(method, Json::object(target.into_iter().chain(inner)))
         };

@@ -26,7 +26,7 @@ fn complete() -> Json {
 }
 
 fn params_of(call: &Call) -> Json {
-    call.params.clone().filter(Json::is_object).unwrap_or(Json::EMPTY)
+    call.params.clone().filter(Json::is_object).unwrap_or(Json::EMPTY_OBJECT)
 }
 
 /// What a client declares about itself in its `initialize`.
@@ -40,7 +40,7 @@ pub(crate) struct ClientInfo {
 impl ClientInfo {
     /// A client that has not sent `initialize`.
     pub(crate) fn unknown() -> ClientInfo {
-        ClientInfo { version: None, capabilities: Json::EMPTY, info: None }
+        ClientInfo { version: None, capabilities: Json::EMPTY_OBJECT, info: None }
     }
 
     /// Reads the params of `initialize`.
@@ -51,7 +51,7 @@ impl ClientInfo {
             capabilities: params
                 .member("capabilities")
                 .filter(Json::is_object)
-                .map_or(Json::EMPTY, |json| json.detached()),
+                .map_or(Json::EMPTY_OBJECT, |json| json.detached()),
             info: params.member("clientInfo").map(|json| json.detached()),
         }
     }
@@ -186,7 +186,7 @@ pub(crate) fn initialize_result(
     client: &ClientInfo,
     name: &str,
 ) -> Json {
-    let tools = || Json::object([("tools", Some(Json::EMPTY))]);
+    let tools = || Json::object([("tools", Some(Json::EMPTY_OBJECT))]);
     let of = |key: &str| discovered.and_then(|result| result.member(key));
     let info = of("serverInfo")
         .or_else(|| discovered?.at(&["_meta", "io.modelcontextprotocol/serverInfo"]));
@@ -211,7 +211,7 @@ pub(crate) fn discover_result(initialized: &Json) -> Json {
     Json::object([
         ("resultType", Some(complete())),
         ("supportedVersions", Some(versions)),
-        ("capabilities", Some(of("capabilities").unwrap_or(Json::EMPTY))),
+        ("capabilities", Some(of("capabilities").unwrap_or(Json::EMPTY_OBJECT))),
         ("serverInfo", of("serverInfo")),
         ("instructions", of("instructions").filter(|it| it.is_string())),
         ("ttlMs", Some(Json::trusted("0"))),
@@ -229,7 +229,7 @@ pub(crate) fn initialize_request(first: Option<&Call>) -> Call {
     };
     let params = Json::object([
         ("protocolVersion", Some(Json::string(LAST_CONNECTION_VERSION))),
-        ("capabilities", Some(Json::EMPTY)),
+        ("capabilities", Some(Json::EMPTY_OBJECT)),
         ("clientInfo", Some(of(META_INFO).unwrap_or_else(ours))),
     ]);
     Call::new(INITIALIZE, params)

@@ -282,7 +282,7 @@ impl Router {
         held: Held,
         cx: &mut Context<'_>,
     ) {
-        let skipped = self.is_skipped(seat, toward, &Call::new(BARRIER, Json::EMPTY));
+        let skipped = self.is_skipped(seat, toward, &Call::new(BARRIER, Json::EMPTY_OBJECT));
         let drops = self.barrier_state(seat).is_some_and(|it| it.drops_barriers);
         let sent = !skipped && !drops;
         let request = self.own_request(cx.now, seat, toward, BARRIER, Purpose::Barrier(Vec::new()));
@@ -428,7 +428,7 @@ impl Router {
         if !ours && self.chain.mode == Mode::Proxy {
             return false;
         }
-        answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY), cx);
+        answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY_OBJECT), cx);
         if let Some(token) = member("token").filter(|_| ours) {
             self.on_barrier_out(from, &token, cx);
         }

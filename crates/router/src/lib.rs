@@ -38,7 +38,7 @@
 //! - [`pending`]: the table of requests that wait for an answer
 //! - [`router`]: the routing rules and the shutdown of a chain
 //! - `view`: read access to the router's state
-//! - `greeting`: the rules for `initialize`
+//! - `handshake`: the rules for `initialize`
 //! - `forwarded`: finds the requests that a component has forwarded
 //! - [`recovery`]: the rules for a component that is restarted or bypassed
 //! - [`skip`]: the rules for messages that skip a component
@@ -56,7 +56,7 @@ mod barrier;
 mod crash_report;
 pub mod event;
 mod forwarded;
-mod greeting;
+mod handshake;
 pub mod pending;
 pub mod recovery;
 pub mod router;

@@ -41,7 +41,7 @@ pub enum Purpose {
     /// It is forwarded to the requester.
     Forward,
     /// The request is an `initialize` on its way to the agent. `answer_instead` replaces a successful
-    /// answer (see `greeting`).
+    /// answer (see `handshake`).
     Initialize {
         /// The answer that the requester gets instead of a result.
         answer_instead: Option<Outcome>,
@@ -79,7 +79,7 @@ impl Fingerprint {
 
     /// The fingerprint of a request with these params. `kept` is how many bytes of params are kept already.
     pub fn of(params: Option<&Json>, kept: usize) -> Fingerprint {
-        let Some(params) = params else { return Fingerprint::Params(Json::EMPTY) };
+        let Some(params) = params else { return Fingerprint::Params(Json::EMPTY_OBJECT) };
         let length = params.as_bytes().len();
         let fits = length <= Fingerprint::MAX_PARAMS && kept + length <= Fingerprint::MAX_KEPT;
         match length <= Fingerprint::ALWAYS_KEPT || fits {
@@ -220,7 +220,7 @@ impl PendingRequests {
     }
 
     /// How many requests were answered or given up so far.
-    pub fn closed(&self) -> u64 {
+    pub fn closed_count(&self) -> u64 {
         self.closed
     }
 

@@ -276,7 +276,7 @@ impl Router {
         }
         for (id, request) in self.pending.find(from, &id) {
             if !std::mem::replace(&mut request.cancelled, true) {
-                let params = acp::cancel_params(&params, &id);
+                let params = acp::with_cancelled_id(&params, &id);
                 let message = Message::notification(acp::CANCEL_REQUEST, params);
                 cx.out.push(Action::Deliver {
                     to: request.responder,

@@ -72,7 +72,7 @@ impl MessageKind {
 
     /// Whether a call is of this kind. `update` is the result of [`update_of`](MessageKind::update_of) for
     /// the call, so that the call is read once for several comparisons.
-    pub fn is_of(&self, toward: Side, call: &Call, update: Option<&Json>) -> bool {
+    pub fn matches(&self, toward: Side, call: &Call, update: Option<&Json>) -> bool {
         self.toward == toward
             && call.is(&self.method)
             && match (&self.update, update) {
@@ -165,7 +165,7 @@ impl Router {
         let Some(skip_rules) = self.skip_rules(seat) else { return false };
         if !skip_rules.kinds.is_empty() {
             let update = MessageKind::update_of(call);
-            if skip_rules.kinds.iter().any(|kind| kind.is_of(toward, call, update.as_ref())) {
+            if skip_rules.kinds.iter().any(|kind| kind.matches(toward, call, update.as_ref())) {
                 return true;
             }
         }

@@ -25,7 +25,7 @@ fn chain() -> Chain {
 fn router() -> Router {
     let mut router = Router::new(chain());
     for seat in [P1, GUARD, AGENT] {
-        router.set_readable_updates(seat, Generation::P4.updates());
+        router.set_readable_updates(seat, Generation::P4.update_schema());
     }
     router
 }
@@ -104,11 +104,11 @@ fn only_messages_of_the_same_kind_skip_a_proxy() {
     let skipped = MessageKind::of(Side::Editor, &plan).expect("a kind");
     assert_eq!(skipped.update.as_deref(), Some("plan"));
     assert!(router.add_skip_rule(P1, skipped) && router.add_skip_rule(P1, kind("a")));
-    let a = Call::new("a", Json::EMPTY);
+    let a = Call::new("a", Json::EMPTY_OBJECT);
     assert!(router.is_skipped(P1, Side::Editor, &update("plan")));
     assert!(router.is_skipped(P1, Side::Agent, &a));
     assert!(!router.is_skipped(P1, Side::Editor, &update("tool_call")));
-    assert!(!router.is_skipped(P1, Side::Editor, &Call::new("session/update", Json::EMPTY)));
+    assert!(!router.is_skipped(P1, Side::Editor, &Call::new("session/update", Json::EMPTY_OBJECT)));
     assert!(!router.is_skipped(P1, Side::Agent, &update("plan")));
     assert!(!router.is_skipped(P1, Side::Editor, &a) && !router.is_skipped(GUARD, Side::Agent, &a));
 }
@@ -117,7 +117,7 @@ fn only_messages_of_the_same_kind_skip_a_proxy() {
 #[test]
 fn a_message_with_a_very_long_name_has_no_kind() {
     let of = |method: &str| {
-        MessageKind::of(Side::Agent, &Message::notification(method, Json::EMPTY))
+        MessageKind::of(Side::Agent, &Message::notification(method, Json::EMPTY_OBJECT))
             .map(|it| it.method)
     };
     let longest = "x".repeat(128);

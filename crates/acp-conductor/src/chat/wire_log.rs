@@ -214,7 +214,7 @@ fn describe(call: &Call) -> (String, String) {
             (format!("{method} {kind}"), brief(&update.with_at(&["sessionUpdate"], None)))
         }
         (None, Some(inside)) if method.starts_with("mcp/") => {
-            let params = params.member("params").unwrap_or(Json::EMPTY);
+            let params = params.member("params").unwrap_or(Json::EMPTY_OBJECT);
             (format!("{method} {inside}"), brief(&params))
         }
         _ => (method, brief(params)),

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use acp_wire::json::write_string;
-use acp_wire::message::Scan;
+use acp_wire::message::LineScan;
 use acp_wire::{DamagedLine, Id, Json, Message, Outcome, code};
 use bytes::Bytes;
 use mcp::{ClientId, Ticket};
@@ -245,7 +245,7 @@ async fn pass_on(
 }
 
 /// The error for a line that is too long. It has the id of the request or response, if that can be determined.
-pub(super) fn too_long_error(scan: &Scan, length: usize, max_line: usize) -> Bytes {
+pub(super) fn too_long_error(scan: &LineScan, length: usize, max_line: usize) -> Bytes {
     let id = match DamagedLine::from(scan) {
         DamagedLine::Request(id) | DamagedLine::Response(id) => id,
         DamagedLine::Ambiguous(_) | DamagedLine::Unreadable => Id::NULL,

@@ -65,7 +65,7 @@ fn answer(line: &Bytes, sampling: &mut BTreeMap<String, Id>) -> Vec<Message> {
         }
         Message::Notification(_) => return Vec::new(),
     };
-    let params = call.params.clone().unwrap_or(Json::EMPTY);
+    let params = call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
     let result = |result: Json| vec![Message::response(id.clone(), Outcome::Result(result))];
     match &*call.method.name() {
         "initialize" => {
@@ -74,7 +74,7 @@ fn answer(line: &Bytes, sampling: &mut BTreeMap<String, Id>) -> Vec<Message> {
                 r#"{{"protocolVersion":{version},"capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{{"name":"bridge","version":"1"}}}}"#
             )))
         }
-        "ping" => result(Json::EMPTY),
+        "ping" => result(Json::EMPTY_OBJECT),
         "tools/list" => {
             let tool = |name| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
             let tools = ["echo", "progress", "sample"].map(tool).join(",");
@@ -99,7 +99,7 @@ fn answer(line: &Bytes, sampling: &mut BTreeMap<String, Id>) -> Vec<Message> {
                 vec![Message::request(Id::string(&name), "sampling/createMessage", json(params))]
             }
             _ => {
-                let arguments = params.member("arguments").unwrap_or(Json::EMPTY);
+                let arguments = params.member("arguments").unwrap_or(Json::EMPTY_OBJECT);
                 result(text_result(arguments.as_str()))
             }
         },

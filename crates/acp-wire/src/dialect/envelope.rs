@@ -7,7 +7,7 @@ use super::{NESTED, NOT_THE_CONDUCTOR, Rejection};
 use crate::acp::CANCEL_REQUEST;
 use crate::json::Json;
 use crate::message::{BAD_ENVELOPE, Call, Id, Message, MessageParts, code, end_line, start_line};
-use crate::sink::{LONG, Sink};
+use crate::sink::{LONG_THRESHOLD, Sink};
 
 /// The content of an envelope.
 #[derive(Debug)]
@@ -82,8 +82,8 @@ pub(crate) fn write(
     call: &Call,
     out: &mut dyn Sink,
 ) {
-    match call.size() < LONG {
-        true => write_to(generation, names, id, call, out.short()),
+    match call.size() < LONG_THRESHOLD {
+        true => write_to(generation, names, id, call, out.buffer()),
         false => write_to(generation, names, id, call, out),
     }
 }
@@ -96,11 +96,11 @@ fn write_to<S: Sink + ?Sized>(
     out: &mut S,
 ) {
     let table = generation.table();
-    let short = out.short();
+    let short = out.buffer();
     start_line(id, call.size(), short);
     if id.is_none() && call.is(CANCEL_REQUEST) {
         call.write_members(out);
-        return end_line(out.short());
+        return end_line(out.buffer());
     }
     short.extend_from_slice(b",\"method\":\"");
     short.extend_from_slice(names[usize::from(id.is_none())].as_bytes());
@@ -110,7 +110,7 @@ fn write_to<S: Sink + ?Sized>(
         b"\",\"params\":{"
     });
     call.write_inner_or(table.no_params, out);
-    let short = out.short();
+    let short = out.buffer();
     short.extend_from_slice(if table.wrapped { b"}}" } else { b"}" });
     end_line(short);
 }

@@ -187,7 +187,7 @@ impl Generation {
     }
 
     /// The `session/update`s that its SDKs can read. `None` for all.
-    pub fn updates(self) -> Option<&'static UpdateSchema> {
+    pub fn update_schema(self) -> Option<&'static UpdateSchema> {
         self.table().updates
     }
 

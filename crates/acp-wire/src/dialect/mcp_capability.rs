@@ -21,7 +21,7 @@ pub(crate) fn supports_mcp_over_acp(result: &Json) -> bool {
 pub(crate) fn missing_path(result: &Json, generation: Generation) -> Option<(KeyPath, Json)> {
     let v2 = generation.greeting() == Greeting::Proxy && result.member("info").is_some();
     let (path, yes) =
-        if v2 { (V2, Json::EMPTY) } else { (generation.table().mcp_path, Json::TRUE) };
+        if v2 { (V2, Json::EMPTY_OBJECT) } else { (generation.table().mcp_path, Json::TRUE) };
     (supports_mcp_over_acp(result) && !is_set(result, path)).then_some((path, yes))
 }
 

@@ -150,7 +150,7 @@ fn own_capability_objects(json: &Json) -> Json {
         own.push("capabilities");
     }
     let own = own.into_iter().filter(|word| json.member(word).is_some());
-    Json::object(own.map(|word| (word, Some(Json::EMPTY))))
+    Json::object(own.map(|word| (word, Some(Json::EMPTY_OBJECT))))
 }
 
 #[cfg(test)]

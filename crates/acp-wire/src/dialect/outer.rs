@@ -90,13 +90,13 @@ impl Outer {
                 let offered =
                     |params: &&Json| params.at(offer::MCP_OFFER).is_some_and(|it| it == Json::TRUE);
                 self.mcp_offered = call.params.as_ref().filter(offered).is_some();
-                let without = |params| restored(&params, &Json::EMPTY, &[offer::MCP_OFFER]);
+                let without = |params| restored(&params, &Json::EMPTY_OBJECT, &[offer::MCP_OFFER]);
                 let params = call.params.clone();
                 (Generation::P5, if self.mcp_offered { params.map(without) } else { params })
             }
             Some(_) => (Generation::P4, call.params.clone()),
             None if method == INITIALIZE => {
-                let params = call.params.clone().unwrap_or(Json::EMPTY);
+                let params = call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
                 let path = offer::offered_at(&params);
                 match path.and_then(|it| Some((it, Generation::of_offer(it)?))) {
                     Some((path, generation)) => {
@@ -175,7 +175,7 @@ impl Outer {
         let ScpState::Initializing { id } = &scp.state else { return None };
         let (outcome, state) = match outcome {
             Outcome::Result(result) => {
-                (Outcome::Result(guards::copy_flag(result, &Json::EMPTY)), ScpState::Done)
+                (Outcome::Result(guards::copy_flag(result, &Json::EMPTY_OBJECT)), ScpState::Done)
             }
             error => (error.clone(), ScpState::AwaitingServers),
         };
@@ -256,7 +256,7 @@ impl Outer {
 
     /// The servers of `_scp/proxy` from an SCP editor and the `initialize` for the chain that they
     /// complete, once. `None` if no list of successors has arrived.
-    pub fn take_chain(&mut self) -> Option<(Json, Message)> {
+    pub fn take_scp_servers(&mut self) -> Option<(Json, Message)> {
         let scp = self.scp.as_mut()?;
         let ScpState::GotServers { id, servers } = &scp.state else { return None };
         let servers = servers.clone();

@@ -75,7 +75,7 @@ impl Relay {
     /// the offer was added.
     pub fn new(params: Option<Json>) -> Relay {
         // SCP knows only ACP v1.
-        let params = acp::lowered_to_v1(&params.unwrap_or(Json::EMPTY));
+        let params = acp::downgraded_to_v1(&params.unwrap_or(Json::EMPTY_OBJECT));
         Relay { plain: Plain::editor(), params, initialize_id: None }
     }
 

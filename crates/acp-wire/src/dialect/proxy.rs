@@ -165,10 +165,10 @@ impl Proxy {
     /// Appends a greeting. Returns the params before anything was added.
     fn write_greeting(&self, greeting: Greeting, id: &Id, call: &Call, out: &mut dyn Sink) -> Json {
         let generation = self.generation().or(self.pinned).or(self.guessed_generation());
-        let mut original_params = call.params.clone().unwrap_or(Json::EMPTY);
+        let mut original_params = call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
         let v1_only = generation.map_or(greeting != Greeting::Proxy, Generation::v1_only);
         if v1_only {
-            original_params = acp::lowered_to_v1(&original_params);
+            original_params = acp::downgraded_to_v1(&original_params);
         }
         let params = match greeting {
             Greeting::Proxy => original_params.with_at(offer::MCP_OFFER, Some(&Json::TRUE)),
@@ -284,7 +284,7 @@ impl Proxy {
             let greeting =
                 last_greeting.map(|it| it.greeting).or_else(|| self.understood_greeting());
             let original_params =
-                last_greeting.map_or(Json::EMPTY, |it| it.original_params.clone());
+                last_greeting.map_or(Json::EMPTY_OBJECT, |it| it.original_params.clone());
             opened.call.params = opened.call.params.map(|params| match greeting {
                 Some(Greeting::Proxy) => restored(&params, &original_params, &[offer::MCP_OFFER]),
                 Some(Greeting::Capability) => offer::restore_params(&params, &original_params),
@@ -360,7 +360,7 @@ impl Proxy {
         };
         match greeting {
             Greeting::Proxy => {
-                let nothing = Json::EMPTY;
+                let nothing = Json::EMPTY_OBJECT;
                 result = restored(&result, base.unwrap_or(&nothing), &[offer::MCP_OFFER]);
             }
             Greeting::Underscore => {}

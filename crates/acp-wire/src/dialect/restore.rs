@@ -34,7 +34,7 @@ fn restored_member(key: &str, now: Option<Json>, was: Option<Json>, rest: &[&str
         Some(now) if !now.is_object() => return Some(now.clone()),
         Some(now) => now.clone(),
         // The component has removed the whole object.
-        None => Json::EMPTY,
+        None => Json::EMPTY_OBJECT,
     };
     match was {
         Some(was) if was.is_object() => {
@@ -44,7 +44,7 @@ fn restored_member(key: &str, now: Option<Json>, was: Option<Json>, rest: &[&str
             stays.then_some(restored)
         }
         was => {
-            let restored = restored_at(&inside, &Json::EMPTY, rest);
+            let restored = restored_at(&inside, &Json::EMPTY_OBJECT, rest);
             match was {
                 // Nothing was there before: the remaining members come from the component.
                 None if !restored.is_empty_object() => Some(restored),

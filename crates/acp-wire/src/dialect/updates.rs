@@ -331,7 +331,7 @@ mod tests {
     use crate::dialect::Generation;
 
     fn reads(generation: &str, update: &str) -> bool {
-        let updates = Generation::from_name(generation).unwrap().updates().unwrap();
+        let updates = Generation::from_name(generation).unwrap().update_schema().unwrap();
         let params = format!(r#"{{"sessionId":"s","update":{update}}}"#);
         updates.can_read(&Json::parse(params).unwrap())
     }
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn an_update_kind_newer_than_the_schema_cannot_be_read() {
         let read_by = |generation: &str| {
-            let updates = Generation::from_name(generation).unwrap().updates().unwrap();
+            let updates = Generation::from_name(generation).unwrap().update_schema().unwrap();
             CURRENT_KINDS.into_iter().filter(|kind| updates.kinds().any(|it| it == *kind)).count()
         };
         assert_eq!([read_by("P3"), read_by("P4"), read_by("P5")], [8, 8, 14]);

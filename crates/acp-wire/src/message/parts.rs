@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::scan::{PartialMessage, Scan};
+use super::scan::{LineScan, PartialMessage};
 use super::{Call, Id, Malformed, Message, Method, Outcome};
-use crate::json::{Json, SESSION, SessionAt, Span, Walker};
+use crate::json::{Json, SESSION, SessionPosition, Span, Walker};
 
 /// The ranges of the members of a message in its line. One walk finds all of them, including the members of
 /// an envelope inside `params`, in any order.
@@ -134,7 +134,11 @@ impl MessageParts {
                 let method = Method::slice_of(line, method);
                 let params = self.params.map(|span| {
                     let session = self.inner.session.checked_sub(span.start);
-                    Json::object_of(line, span, session.map_or(SessionAt::ABSENT, SessionAt::new))
+                    Json::object_of(
+                        line,
+                        span,
+                        session.map_or(SessionPosition::ABSENT, SessionPosition::new),
+                    )
                 });
                 let call = Call { method, params, extras };
                 Ok(match id {
@@ -261,13 +265,13 @@ pub enum DamagedLine {
 impl DamagedLine {
     /// Reads a whole line.
     pub fn read(line: &[u8]) -> DamagedLine {
-        DamagedLine::from(&Scan::of(line))
+        DamagedLine::from(&LineScan::of(line))
     }
 }
 
-impl From<&Scan> for DamagedLine {
+impl From<&LineScan> for DamagedLine {
     /// Describes the first message of the line.
-    fn from(scan: &Scan) -> DamagedLine {
+    fn from(scan: &LineScan) -> DamagedLine {
         let messages = scan.messages();
         let Some(PartialMessage { ids, call, answer, .. }) = messages.first() else {
             return DamagedLine::Unreadable;

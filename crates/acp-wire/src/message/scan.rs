@@ -71,7 +71,7 @@ impl PartialMessage {
 
 /// The result of a scan.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Findings {
+pub struct ScanResult {
     /// The messages in the line.
     pub messages: Vec<PartialMessage>,
     /// How many responses the line has in addition to `messages`.
@@ -84,7 +84,7 @@ pub struct Findings {
 
 /// An incremental scan of one line.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Scan {
+pub struct LineScan {
     /// The line is an array: its messages are one level deeper.
     batch: bool,
     /// A byte that is not white space was read.
@@ -157,10 +157,10 @@ enum Capture {
     Id,
 }
 
-impl Scan {
+impl LineScan {
     /// Scans a whole line.
-    pub fn of(line: &[u8]) -> Scan {
-        let mut scan = Scan::default();
+    pub fn of(line: &[u8]) -> LineScan {
+        let mut scan = LineScan::default();
         scan.feed(line);
         scan
     }
@@ -187,7 +187,7 @@ impl Scan {
         self.start == LineStart::Json
     }
 
-    /// How many responses the line has in addition to [`messages`](Scan::messages).
+    /// How many responses the line has in addition to [`messages`](LineScan::messages).
     pub fn more_answers(&self) -> usize {
         self.more_answers
     }
@@ -198,8 +198,8 @@ impl Scan {
     }
 
     /// The complete result.
-    pub fn findings(&self) -> Findings {
-        Findings {
+    pub fn result(&self) -> ScanResult {
+        ScanResult {
             messages: self.messages(),
             more_answers: self.more_answers(),
             is_damaged: self.is_damaged(),
@@ -308,7 +308,7 @@ impl Scan {
             self.has_trailing_text = true;
             self.follows_other_text |= byte != b'{';
         }
-        let in_message = self.current.is_some() && self.depth == self.level();
+        let in_message = self.current.is_some() && self.depth == self.member_depth();
         match byte {
             b'"' => {
                 self.in_string = true;
@@ -340,7 +340,7 @@ impl Scan {
     }
 
     /// The depth of the members of a message.
-    fn level(&self) -> usize {
+    fn member_depth(&self) -> usize {
         1 + usize::from(self.batch)
     }
 
@@ -362,7 +362,7 @@ impl Scan {
         // An id is neither an object nor an array.
         self.capture = Capture::Nothing;
         self.depth += 1;
-        if byte == b'{' && self.depth == self.level() && !self.follows_other_text {
+        if byte == b'{' && self.depth == self.member_depth() && !self.follows_other_text {
             self.current = Some(PartialMessage::default());
             self.message_start = at;
             (self.at_key, self.key) = (true, Vec::new());
@@ -443,9 +443,9 @@ mod tests {
     /// The ids of each message and its apparent kind. Checks that the result does not depend on how the
     /// line is split.
     fn scan(line: &[u8]) -> Vec<(String, &'static str)> {
-        let whole = Scan::of(line);
+        let whole = LineScan::of(line);
         for cut in 0..line.len() {
-            let mut scan = Scan::default();
+            let mut scan = LineScan::default();
             scan.feed(&line[..cut]);
             scan.feed(&line[cut..]);
             assert_eq!(scan, whole, "cut at {cut}");
@@ -499,7 +499,7 @@ mod tests {
             r#"-> {"jsonrpc":"2.0","id":"c:3","result":{}}"#,
             "{ jsonrpc: '2.0', id: 'c:3', \"result\":{} }",
         ] {
-            assert!(!Scan::of(line.as_bytes()).looks_like_json(), "{line}");
+            assert!(!LineScan::of(line.as_bytes()).looks_like_json(), "{line}");
             check(line, &[]);
         }
         check(r#"[] {"jsonrpc":"2.0","id":"c:3","result":{}}"#, &[]);
@@ -524,7 +524,7 @@ mod tests {
         let call = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
         let mut messages = vec![answer; MAX_MESSAGES + 44];
         messages.push(call);
-        let scan = Scan::of(format!("[{},]", messages.join(",")).as_bytes());
+        let scan = LineScan::of(format!("[{},]", messages.join(",")).as_bytes());
         assert_eq!((scan.messages().len(), scan.more_answers()), (MAX_MESSAGES, 44));
     }
 
@@ -551,7 +551,7 @@ mod tests {
 
     #[test]
     fn a_scan_keeps_little_of_a_line() {
-        let mut scan = Scan::of(br#"{"result":[""#);
+        let mut scan = LineScan::of(br#"{"result":[""#);
         for _ in 0..1000 {
             scan.feed(&[b'x'; 10_000]);
         }
@@ -561,7 +561,7 @@ mod tests {
         (0..1000).for_each(|n| scan.feed(format!(r#""id":{n},"#).as_bytes()));
         assert!(scan.tail.capacity() < 4 * MAX_TAIL && scan.captured.len() <= MAX_ID);
         assert_eq!(scan.messages()[0].ids.len(), MAX_IDS);
-        let many = Scan::of(r#"{"jsonrpc":"2.0","id":1}"#.repeat(10_000).as_bytes());
+        let many = LineScan::of(r#"{"jsonrpc":"2.0","id":1}"#.repeat(10_000).as_bytes());
         assert_eq!(many.messages().len(), MAX_MESSAGES);
     }
 }

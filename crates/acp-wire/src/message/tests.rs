@@ -172,11 +172,11 @@ struct NoCopySink {
 }
 
 impl Sink for NoCopySink {
-    fn short(&mut self) -> &mut Vec<u8> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.last
     }
 
-    fn long(&mut self, piece: &Bytes) {
+    fn append_long(&mut self, piece: &Bytes) {
         self.pieces.push(std::mem::take(&mut self.last).into());
         self.pieces.push(piece.clone());
     }
@@ -184,7 +184,7 @@ impl Sink for NoCopySink {
 
 #[test]
 fn a_long_payload_is_written_without_a_copy() {
-    let long = Json::string(&"x".repeat(LONG));
+    let long = Json::string(&"x".repeat(LONG_THRESHOLD));
     let short = Json::string("x");
     let params = |json: &Json| Json::array([json]);
     for payload in [params(&short), params(&long)] {
@@ -200,7 +200,7 @@ fn a_long_payload_is_written_without_a_copy() {
             message.write_line(&mut plain);
             message.write_line(&mut holding);
             let held = holding.pieces.iter().any(|it| it.as_ptr() == payload.as_bytes().as_ptr());
-            assert_eq!(held, payload.as_bytes().len() >= LONG);
+            assert_eq!(held, payload.as_bytes().len() >= LONG_THRESHOLD);
             holding.pieces.push(holding.last.into());
             assert!(holding.pieces.concat() == plain);
         }

@@ -377,16 +377,16 @@ fn an_scp_editor_sends_the_list_of_successors() {
     assert_eq!(link.0.protocol().name(), "P0");
     link.assert_refuses(r#"{"id":1,"method":"session/new","params":{}}"#, "-32600");
     link.assert_refuses(r#"{"id":2,"method":"_scp/proxy","params":{"a":1}}"#, "-32602");
-    assert!(link.0.outer_mut().unwrap().take_chain().is_none());
+    assert!(link.0.outer_mut().unwrap().take_scp_servers().is_none());
     let proxy_request = r#"{"id":3,"method":"_scp/proxy","params":{"servers":[{"name":"next","command":"/x","args":[],"env":[]}]}}"#;
     assert_eq!(link.receive(proxy_request), (None, vec![]));
-    let (servers, initialize) = link.0.outer_mut().unwrap().take_chain().unwrap();
+    let (servers, initialize) = link.0.outer_mut().unwrap().take_scp_servers().unwrap();
     assert_eq!(servers.as_str(), r#"[{"name":"next","command":"/x","args":[],"env":[]}]"#);
     assert!(
         initialize.to_line().contains(r#""html_panel":true"#),
         "the flags of the editor are forwarded"
     );
-    assert!(link.0.outer_mut().unwrap().take_chain().is_none());
+    assert!(link.0.outer_mut().unwrap().take_scp_servers().is_none());
     link.assert_encodes(
         Side::Editor,
         r#"{"jsonrpc":"2.0","id":"scp:initialize","result":{"protocolVersion":1}}"#,
@@ -461,6 +461,10 @@ fn an_scp_editor_may_send_the_list_of_servers_as_params() {
         let mut link = Link::to(Outer::unknown());
         link.receive(r#"{"id":0,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{}}}}"#);
         link.receive(&format!(r#"{{"id":3,"method":"_scp/proxy","params":{params}}}"#));
-        assert_eq!(link.0.outer_mut().unwrap().take_chain().unwrap().0.as_str(), list, "{params}");
+        assert_eq!(
+            link.0.outer_mut().unwrap().take_scp_servers().unwrap().0.as_str(),
+            list,
+            "{params}"
+        );
     }
 }

@@ -79,7 +79,7 @@ fn a_pinned_proxy_is_an_scp_proxy_only_if_it_is_pinned_to_p0() {
     assert!(p0.proxy().needs_successor());
     // Its successor may be initialized before it answers `_scp/proxy`.
     assert_eq!(p0.proxy().on_successor_initialized(&mut Vec::new()), None);
-    p0.proxy().set_successor(Some(Json::EMPTY), &mut Vec::new());
+    p0.proxy().set_successor(Some(Json::EMPTY_OBJECT), &mut Vec::new());
     let (decoded, _) = p0.receive(r#"{"id":"scp","result":{}}"#);
     assert_eq!(decoded.unwrap().1, RESULT);
 }

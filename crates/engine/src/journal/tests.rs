@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use acp_wire::dialect::{Generation, Greeting};
-use acp_wire::message::{Findings, PartialMessage};
+use acp_wire::message::{PartialMessage, ScanResult};
 use acp_wire::{Id, Json, LinkProtocol, Message, Side};
 use mcp::{ClientId, Endpoint, Ticket};
 use router::{
@@ -110,7 +110,7 @@ fn every_input_can_be_read_back() {
     let (seat, incarnation) = (Seat(2), 7);
     let (ticket, client_id) = (Ticket(u64::MAX), ClientId(4));
     let line = || Line::Text("{\"a\":\"\\u00e9\"}\r".into());
-    let found = Findings {
+    let found = ScanResult {
         messages: vec![PartialMessage {
             ids: vec![Id::NULL, Id::string("x"), Id::from(5)],
             call: true,
@@ -195,7 +195,7 @@ fn every_output_can_be_read_back() {
         Output::Read { link, read: false },
         Output::ReadClients(true),
         Output::OpenRelay { seat, incarnation },
-        Output::Extend(Json::EMPTY),
+        Output::Extend(Json::EMPTY_OBJECT),
         Output::SendToClient { client_id, message: message() },
         Output::DisconnectClient(client_id),
         Output::OpenEndpoint { ticket, transport: mcp::Transport::Stdio },

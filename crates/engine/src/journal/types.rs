@@ -2,7 +2,7 @@
 
 use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::json::write_string;
-use acp_wire::message::{Findings, PartialMessage};
+use acp_wire::message::{PartialMessage, ScanResult};
 use acp_wire::{Json, LinkProtocol, Side};
 use mcp::{BridgePolicy, ClientId, Endpoint, Ticket, Transport};
 use router::{
@@ -51,7 +51,7 @@ choice!(Side [Editor, Agent] [] []);
 object!(Link { seat, port });
 choice!(Port [Main, Relay] [] []);
 choice!(Line [] [Text] [TooLong { found, length }]);
-object!(Findings { messages, more_answers, is_damaged, looks_like_json });
+object!(ScanResult { messages, more_answers, is_damaged, looks_like_json });
 object!(PartialMessage { ids, call, answer, jsonrpc });
 choice!(ExitCause
     [ClosedOutput, ClosedInput, ClosedSuccessor, ByCommand]

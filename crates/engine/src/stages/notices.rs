@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use acp_wire::acp::{SessionId, Topic, session_of_call, topic};
+use acp_wire::acp::{MethodKind, SessionId, method_kind, session_of_call};
 use acp_wire::{Call, Id, Json, Message, Side, acp};
 use router::Seat;
 
@@ -100,15 +100,15 @@ impl Stages {
             });
             self.notices.supported_by_editor = notices;
         }
-        match topic(call) {
-            Some(Topic::Prompt) => {
+        match method_kind(call) {
+            Some(MethodKind::Prompt) => {
                 let Some(session) = session_of_call(call) else { return };
                 for notice in self.notices.waiting.remove(&session).unwrap_or_default() {
                     self.show_notice(&session, &notice);
                 }
                 self.notices.prompts.insert(id.detached(), session);
             }
-            Some(Topic::End) => {
+            Some(MethodKind::EndSession) => {
                 if let Some(session) = session_of_call(call) {
                     self.notices.waiting.remove(&session);
                 }

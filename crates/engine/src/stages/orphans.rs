@@ -5,7 +5,7 @@
 //! session is closed by the conductor. A session that was resumed or loaded waits until its owner sends the request
 //! again.
 
-use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
+use acp_wire::acp::{MethodKind, SessionId, method_kind, session_of, session_of_call};
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::Seat;
 use router::pending::{Fingerprint, PendingRequest};
@@ -97,7 +97,7 @@ impl Orphans {
         if let Message::Request { id, call } = message
             && !self.list.is_empty()
             && !is_own_request(id)
-            && matches!(topic(call), Some(Topic::SetUp | Topic::Prompt))
+            && matches!(method_kind(call), Some(MethodKind::SetUpSession | MethodKind::Prompt))
             && let session @ Some(_) = session_of_call(call)
         {
             let is_being_closed = |it: &Orphan| matches!(it.state, OrphanState::Closing(_));
@@ -109,7 +109,7 @@ impl Orphans {
 impl Stages {
     /// The set-up requests that a component has sent and that are not answered.
     pub(super) fn pending_setups_of(&self, seat: Seat) -> Vec<PendingSetup> {
-        let is_set_up = |method: &str| Topic::of(method) == Some(Topic::SetUp);
+        let is_set_up = |method: &str| MethodKind::of(method) == Some(MethodKind::SetUpSession);
         let requests = self.router.requests_with_ids().filter(|(_, it)| it.requester == seat);
         let requests = requests.filter(|(_, it)| is_set_up(&it.method));
         let session = |request: &PendingRequest| match &request.fingerprint {

@@ -133,7 +133,7 @@ impl SeatSuspects {
             return Some(index);
         }
         let update = MessageKind::update_of(call);
-        let is_of = |known: &KnownKind| known.kind.is_of(toward, call, update.as_ref());
+        let is_of = |known: &KnownKind| known.kind.matches(toward, call, update.as_ref());
         let index = self.known.iter().position(is_of)?;
         if let (Some(params), Some(update)) = (&call.params, &update) {
             let (text, kind) = (params.as_bytes(), update.as_bytes());
@@ -274,8 +274,10 @@ mod tests {
         for _ in 0..3 {
             suspects.delivered(Side::Editor, &update("plan"));
             suspects.arrived(Side::Editor, &update("plan"));
-            suspects.delivered(Side::Agent, &Message::request(Id::from(1), "a", Json::EMPTY));
-            let answer = Message::response(Id::from(1), acp_wire::Outcome::Result(Json::EMPTY));
+            suspects
+                .delivered(Side::Agent, &Message::request(Id::from(1), "a", Json::EMPTY_OBJECT));
+            let answer =
+                Message::response(Id::from(1), acp_wire::Outcome::Result(Json::EMPTY_OBJECT));
             suspects.arrived(Side::Editor, &answer);
             assert_eq!(crash(&mut suspects, ExitCause::Status(1)), None);
         }
@@ -371,8 +373,10 @@ mod tests {
         let mut suspects = SeatSuspects::default();
         for method in ["initialize", "$/cancel_request", "mcp/message", "_mcp/request"] {
             for _ in 0..2 {
-                suspects
-                    .delivered(Side::Agent, &Message::request(Id::from(1), method, Json::EMPTY));
+                suspects.delivered(
+                    Side::Agent,
+                    &Message::request(Id::from(1), method, Json::EMPTY_OBJECT),
+                );
                 assert_eq!(crash(&mut suspects, ExitCause::Status(1)), None);
             }
         }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use acp_wire::acp::{SessionId, Topic, session_of_call, topic};
+use acp_wire::acp::{MethodKind, SessionId, method_kind, session_of_call};
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::{Exit, ExitCause, Seat, SeatState};
@@ -226,7 +226,7 @@ impl Stages {
             }
             Message::Request { id, call } if toward == Side::Agent => {
                 let at = request.forwarded.iter().position(|it| *call.method.name() == it.method);
-                let at = at.filter(|_| topic(call) == Some(Topic::SetUp));
+                let at = at.filter(|_| method_kind(call) == Some(MethodKind::SetUpSession));
                 let Some(at) = at else { return StageResult::Pass };
                 // The predecessor process may have got no answer. To forward the request now would set up another
                 // session.
@@ -321,15 +321,15 @@ impl Stages {
         };
         let Some(session) = session_of_call(call) else { return false };
         // A request to resume the session may succeed.
-        if topic(call) == Some(Topic::SetUp) {
+        if method_kind(call) == Some(MethodKind::SetUpSession) {
             self.replay.lost.remove(&session);
         }
         let Some(text) = self.replay.lost.get(&session) else { return false };
         if let Message::Request { id, .. } = message {
             // Closing a lost session always succeeds.
-            let outcome = match topic(call) == Some(Topic::End) {
-                true => Outcome::Result(Json::EMPTY),
-                false => Outcome::Error(error_object(code::NO_SUCH_SESSION, text, None)),
+            let outcome = match method_kind(call) == Some(MethodKind::EndSession) {
+                true => Outcome::Result(Json::EMPTY_OBJECT),
+                false => Outcome::Error(error_object(code::RESOURCE_NOT_FOUND, text, None)),
             };
             if let Outcome::Result(_) = outcome {
                 self.replay.lost.remove(&session);

@@ -6,7 +6,7 @@ mod cancelled;
 mod record;
 mod retention;
 
-use acp_wire::acp::{SessionId, Topic, session_of};
+use acp_wire::acp::{MethodKind, SessionId, session_of};
 use acp_wire::{Id, Message, Outcome};
 use router::pending::Fingerprint;
 use router::{Router, Seat};
@@ -110,7 +110,9 @@ impl Stages {
         };
         let request = self.router.request(id)?;
         match &request.fingerprint {
-            Fingerprint::Params(params) if Topic::of(&request.method) == Some(Topic::End) => {
+            Fingerprint::Params(params)
+                if MethodKind::of(&request.method) == Some(MethodKind::EndSession) =>
+            {
                 session_of(params)
             }
             _ => None,

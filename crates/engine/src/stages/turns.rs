@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use acp_wire::acp::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
+use acp_wire::acp::{MethodKind, PROMPT, SessionId, method_kind, session_of, session_of_call};
 use acp_wire::message::error_object;
 use acp_wire::{Id, Json, Message, Outcome, Side, acp, code};
 use router::{Exit, ExitCause, Router, Seat, Time};
@@ -156,13 +156,13 @@ impl SeatTurns {
     /// Handles a message to the component. `v2` returns whether the component uses version 2.
     fn delivered(&mut self, now: Time, message: &Message, v2: impl FnOnce() -> bool) {
         let (Message::Request { call, .. } | Message::Notification(call)) = message else { return };
-        let topic = topic(call);
-        if !matches!(topic, Some(Topic::Prompt)) && self.is_empty() {
+        let kind = method_kind(call);
+        if !matches!(kind, Some(MethodKind::Prompt)) && self.is_empty() {
             return;
         }
         let Some(session) = session_of_call(call) else { return };
-        match (topic, message) {
-            (Some(Topic::Prompt), Message::Request { id, .. }) if v2() => {
+        match (kind, message) {
+            (Some(MethodKind::Prompt), Message::Request { id, .. }) if v2() => {
                 let prompt = PendingPrompt {
                     session,
                     at: now,
@@ -172,14 +172,14 @@ impl SeatTurns {
                 };
                 self.pending.insert(id.detached(), prompt);
             }
-            (Some(Topic::CancelSession), _) => {
+            (Some(MethodKind::CancelSession), _) => {
                 let pending = self.pending.values_mut().filter(|it| it.session == session);
                 let pending = pending.map(|it| &mut it.cancelled);
                 let active = self.active.get_mut(&session).map(|it| &mut it.cancelled);
                 pending.chain(active).for_each(|cancelled| *cancelled = cancelled.or(Some(now)));
             }
             // A closed session has no turn.
-            (Some(Topic::End), _) => drop(self.active.remove(&session)),
+            (Some(MethodKind::EndSession), _) => drop(self.active.remove(&session)),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use acp_wire::Message;
-use acp_wire::acp::{PROMPT, SessionId, Topic, session_of};
+use acp_wire::acp::{MethodKind, PROMPT, SessionId, session_of};
 use router::pending::{Fingerprint, PendingRequest, Purpose};
 use router::{ExitCause, Router, Seat, SeatState, Time};
 
@@ -82,8 +82,8 @@ impl Watchdog {
 /// Whether a request may take any time, as long as the component is active. Prompts, tools, loading of sessions and
 /// logins are such requests.
 fn is_long_running(method: &str) -> bool {
-    let topic = Topic::of(method);
-    matches!(topic, Some(Topic::Prompt | Topic::SetUp | Topic::Authenticate))
+    let kind = MethodKind::of(method);
+    matches!(kind, Some(MethodKind::Prompt | MethodKind::SetUpSession | MethodKind::Authenticate))
         || method.contains("mcp/")
 }
 

@@ -95,7 +95,7 @@ impl Agent {
 
     fn on_request(&mut self, id: Id, call: &Call, outbox: &mut Outbox<'_>) {
         let method = call.method.name().into_owned();
-        let params = call.params.clone().unwrap_or(Json::EMPTY);
+        let params = call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
         let to = serial(&params);
         if method == "initialize" {
             if std::mem::replace(&mut self.initialized, true) {
@@ -234,7 +234,7 @@ impl Agent {
     }
 
     fn on_notification(&mut self, call: &Call, outbox: &mut Outbox<'_>) {
-        let params = call.params.clone().unwrap_or(Json::EMPTY);
+        let params = call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
         let method = call.method.name();
         let is_it: Box<dyn Fn(&Turn) -> bool> = match &*method {
             "session/cancel" => {

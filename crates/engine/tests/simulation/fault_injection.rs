@@ -410,7 +410,7 @@ fn empty_answer(output: &StageOutput) -> Option<StageInput> {
     let StageOutput::Deliver { to, message: Message::Request { id, .. }, .. } = output else {
         return None;
     };
-    let message = Message::response(id.clone(), Outcome::Result(Json::EMPTY));
+    let message = Message::response(id.clone(), Outcome::Result(Json::EMPTY_OBJECT));
     Some(StageInput::Arrived { from: *to, toward: Side::Editor, message })
 }
 

@@ -103,7 +103,7 @@ impl Provider {
                 if self.connections.contains_key(&connection) =>
             {
                 self.connections.remove(&connection);
-                let outcome = Outcome::Result(Json::EMPTY);
+                let outcome = Outcome::Result(Json::EMPTY_OBJECT);
                 outbox.send(Side::Agent, Message::response(id.clone(), outcome));
             }
             Some((_, Frame::Mcp { target: Target::Connection(it), call, id: inner }))
@@ -172,7 +172,7 @@ impl Provider {
             ));
         }
         let Some(number) = call.params.as_ref().and_then(|it| it.member("arguments")) else {
-            return self.answer(id, inner, &connection, Json::EMPTY, outbox);
+            return self.answer(id, inner, &connection, Json::EMPTY_OBJECT, outbox);
         };
         let number = serial(&number).unwrap_or_default();
         if !self.tool_state.borrow_mut().done.insert(number) {

@@ -195,7 +195,7 @@ impl Proxy {
     }
 
     fn on_cancel(&mut self, call: Call, outbox: &mut Outbox<'_>) {
-        let params = call.params.clone().unwrap_or(Json::EMPTY);
+        let params = call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
         let Some(id) = acp::cancelled_id(&params) else { return };
         if let Some(name) =
             self.held.iter().find(|(_, (pending, _))| *pending == id).map(|(name, _)| name.clone())

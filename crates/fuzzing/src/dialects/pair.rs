@@ -419,10 +419,10 @@ fn assert_same_call(received: (Side, Message), sent: Option<(Side, Message)>) {
         (_, Message::Request { call: received, .. } | Message::Notification(received)),
         (_, Message::Request { call, .. } | Message::Notification(call)),
     ) = (&received, &mut sent)
-        && received.params == Some(Json::EMPTY)
+        && received.params == Some(Json::EMPTY_OBJECT)
         && call.params.is_none()
     {
-        *call = Call { params: Some(Json::EMPTY), ..call.clone() };
+        *call = Call { params: Some(Json::EMPTY_OBJECT), ..call.clone() };
     }
     assert_eq!(received, sent);
 }

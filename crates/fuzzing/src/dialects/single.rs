@@ -133,10 +133,10 @@ impl SingleDialect {
             }
             b'c' => {
                 if let Some(outer) = self.dialect.outer_mut()
-                    && let Some((_, initialize)) = outer.take_chain()
+                    && let Some((_, initialize)) = outer.take_scp_servers()
                 {
                     assert_round_trips(&initialize);
-                    assert!(outer.take_chain().is_none(), "a chain is taken once");
+                    assert!(outer.take_scp_servers().is_none(), "a chain is taken once");
                 }
             }
             b'<' => self.receive(&choices.rest()),

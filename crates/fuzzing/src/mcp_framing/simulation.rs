@@ -485,7 +485,7 @@ impl Simulation {
                 let found = peer.passed.iter().find(|(_, it)| Some(*it) == asked.as_ref());
                 let own = found.map(|(own, _)| Id::string(own));
                 if let (Some(own), Some(params)) = (own, &call.params) {
-                    let params = acp::cancel_params(params, &own);
+                    let params = acp::with_cancelled_id(params, &own);
                     let message = Message::notification(acp::CANCEL_REQUEST, params);
                     self.arrive(index, toward, message);
                 }

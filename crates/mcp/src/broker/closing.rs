@@ -112,7 +112,7 @@ impl Broker {
             self.disconnect_provider(connection.seat, *form, connection_id, cx);
         }
         if let Some(id) = disconnect_id {
-            answer(connection.seat, id, Outcome::Result(Json::EMPTY), cx);
+            answer(connection.seat, id, Outcome::Result(Json::EMPTY_OBJECT), cx);
         }
         self.remove_if_unused(&connection.server, cx);
     }

@@ -250,7 +250,7 @@ pub(super) fn backend_failed(error: &Json) -> Json {
     let text = error.member("message").and_then(|it| it.text().map(|it| it.into_owned()));
     let text = text.unwrap_or_default();
     error_object(
-        code::BACKEND_FAILED,
+        code::SERVER_FAILED,
         &format!("the MCP server could not be opened: {text}"),
         Some(error),
     )

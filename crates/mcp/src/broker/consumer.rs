@@ -412,7 +412,7 @@ impl Broker {
             return;
         }
         if call.is(PING) || call.is(INITIALIZED) {
-            let mcp_answer = Answer::FromServer(Outcome::Result(Json::EMPTY));
+            let mcp_answer = Answer::FromServer(Outcome::Result(Json::EMPTY_OBJECT));
             let outcome = encode_answer_for(connection, server, inner_id.as_ref(), mcp_answer);
             return answer(seat, id, outcome, cx);
         }
@@ -512,7 +512,7 @@ impl Broker {
                 .initialize_result
                 .as_ref()
                 .map(stateless::discover_result)
-                .unwrap_or(Json::EMPTY);
+                .unwrap_or(Json::EMPTY_OBJECT);
             let mcp_answer = Answer::FromServer(Outcome::Result(found));
             let outcome = encode_answer_for(connection, server, inner_id.as_ref(), mcp_answer);
             return answer(seat, id, outcome, cx);

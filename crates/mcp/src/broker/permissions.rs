@@ -4,7 +4,7 @@
 use acp_wire::{Call, Message, Outcome, Side};
 use router::{Diagnostic, Level, Seat};
 
-use super::{Broker, Context, Step, Topic, topic};
+use super::{Broker, BrokerMethod, Context, Step, broker_method};
 use crate::bridge::not_found_error;
 use crate::form::{self, Form, Frame, Subject};
 
@@ -16,7 +16,7 @@ impl Broker {
         let (Message::Request { call, .. } | Message::Notification(call)) = message else {
             return true;
         };
-        if topic(call) != Some(Topic::Mcp) {
+        if broker_method(call) != Some(BrokerMethod::Mcp) {
             return true;
         }
         let Some((form, frame)) = form::decode(call).filter(|(_, frame)| is_for_client(frame))

@@ -359,7 +359,7 @@ impl Broker {
         cx: &mut Context<'_>,
     ) -> Option<Message> {
         if let Some(id) = id {
-            let message = Message::response(id, Outcome::Result(Json::EMPTY));
+            let message = Message::response(id, Outcome::Result(Json::EMPTY_OBJECT));
             deliver(seat, Side::Editor, message, cx);
         }
         let connection = self.end_connection(number, &closed(), cx)?;

@@ -419,7 +419,7 @@ impl Harness {
                 let request = acp::cancelled_id(&params);
                 let found = component.passed.iter().find(|(_, it)| Some(*it) == request.as_ref());
                 let (own, _) = found?;
-                let params = acp::cancel_params(&params, &Id::string(own));
+                let params = acp::with_cancelled_id(&params, &Id::string(own));
                 Message::notification(acp::CANCEL_REQUEST, params)
             }
             message => message,

@@ -443,11 +443,14 @@ pub fn ticket_of(entry: &Json) -> Ticket {
 
 /// A request with the metadata that stateless MCP requires.
 pub fn as_stateless(call: &Call) -> Call {
-    let params = call.params.clone().unwrap_or(Json::EMPTY);
+    let params = call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
     let version = Json::string("2026-07-28");
     let params = params
         .with_at(&["_meta", "io.modelcontextprotocol/protocolVersion"], Some(&version))
-        .with_at(&["_meta", "io.modelcontextprotocol/clientCapabilities"], Some(&Json::EMPTY));
+        .with_at(
+            &["_meta", "io.modelcontextprotocol/clientCapabilities"],
+            Some(&Json::EMPTY_OBJECT),
+        );
     Call { params: Some(params), ..call.clone() }
 }
 

@@ -9,7 +9,7 @@ struct WordCount;
 
 impl Proxy for WordCount {
     fn on_request(&mut self, from: Side, mut request: IncomingRequest, out: &mut Outbox<'_>) {
-        let params = request.call.params.clone().unwrap_or(Json::EMPTY);
+        let params = request.call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
         match (from, &*request.call.method.name()) {
             // A session is set up: adds the server and passes the request on.
             (Side::Editor, "session/new" | "session/load" | "session/resume" | "session/fork") => {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use acp_wire::acp::Topic;
+use acp_wire::acp::MethodKind;
 use acp_wire::{Id, Message, Outcome, Side, code};
 use router::{Seat, Time};
 
@@ -127,7 +127,7 @@ impl Stages {
     /// Answers a cancelled request on behalf of a component. The late answer of the component is dropped. If it sets up
     /// a session, the session is closed.
     fn answer_on_behalf(&mut self, seat: Seat, method: &str, id: Id) {
-        let setup = Some(method).filter(|it| Topic::of(it) == Some(Topic::SetUp));
+        let setup = Some(method).filter(|it| MethodKind::of(it) == Some(MethodKind::SetUpSession));
         let setup = setup.and_then(|_| {
             let pending = self.pending_setup(seat, &id)?;
             Some((pending, self.sessions.record(seat)?.pending_setup(&id)?.clone()))

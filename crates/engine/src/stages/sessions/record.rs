@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
+use acp_wire::acp::{MethodKind, SessionId, method_kind, session_of, session_of_call};
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use router::Time;
 
@@ -118,7 +118,7 @@ fn session_only(outcome: &Outcome) -> Outcome {
             let session = result.member("sessionId").map(|it| it.detached());
             Outcome::Result(Json::object([("sessionId", session)]))
         }
-        Outcome::Error(_) => Outcome::Error(Json::EMPTY),
+        Outcome::Error(_) => Outcome::Error(Json::EMPTY_OBJECT),
     }
 }
 
@@ -216,8 +216,8 @@ impl Record {
                 self.on_request(id, call, retention);
             }
             // Updates travel toward the editor, so they are not parsed here.
-            Message::Notification(call) if toward == Side::Agent => match topic(call) {
-                Some(Topic::CancelSession) => {
+            Message::Notification(call) if toward == Side::Agent => match method_kind(call) {
+                Some(MethodKind::CancelSession) => {
                     let session = session_of_call(call).unwrap_or_default();
                     for prompt in self.prompts.values_mut() {
                         if session == prompt.session {
@@ -229,7 +229,7 @@ impl Record {
                     }
                     self.cancelled_sessions.insert(session);
                 }
-                Some(Topic::CancelRequest) => {
+                Some(MethodKind::CancelRequest) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);
                     if let Some(id) = id
                         && let Some(method) = method(&id)
@@ -252,8 +252,8 @@ impl Record {
     }
 
     fn on_request(&mut self, id: &Id, call: &Call, retention: Retention) {
-        match topic(call) {
-            Some(Topic::SetUp) => {
+        match method_kind(call) {
+            Some(MethodKind::SetUpSession) => {
                 let session = session_of_call(call).unwrap_or_default();
                 self.setup_count += 1;
                 let number = self.setup_count;
@@ -268,14 +268,14 @@ impl Record {
                     SessionSetup { call, is_stored, session, forwarded: Vec::new(), number };
                 self.pending_setups.insert(id.detached(), set_up);
             }
-            Some(Topic::End) => {
+            Some(MethodKind::EndSession) => {
                 self.ending.extend(session_of_call(call).map(|session| (id.detached(), session)));
             }
-            Some(Topic::Authenticate) => {
+            Some(MethodKind::Authenticate) => {
                 self.logging_in.insert(id.detached(), Some(call.detached()));
             }
-            Some(Topic::LogOut) => drop(self.logging_in.insert(id.detached(), None)),
-            Some(Topic::Prompt) => {
+            Some(MethodKind::LogOut) => drop(self.logging_in.insert(id.detached(), None)),
+            Some(MethodKind::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
                 let is_known = || self.sessions.iter().any(|it| it.session == session);
                 self.has_unknown_sessions |= !self.has_forgotten && !is_known();
@@ -293,7 +293,7 @@ impl Record {
             Message::Request { id, call }
                 if toward == Side::Agent
                     && !self.pending_setups.is_empty()
-                    && topic(call) == Some(Topic::SetUp) =>
+                    && method_kind(call) == Some(MethodKind::SetUpSession) =>
             {
                 self.on_forwarded_setup(id, call);
                 None

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use acp_wire::acp::{Topic, topic};
+use acp_wire::acp::{MethodKind, method_kind};
 use acp_wire::{Json, Message, Outcome, Side};
 
 use super::{Hop, Record, Sessions};
@@ -35,7 +35,7 @@ impl Sessions {
         let Some(record) = self.records.get(hop.seat) else { return Retention::Full };
         let content = match message {
             Message::Request { call, .. } if hop.toward == Side::Agent => {
-                call.params.as_ref().filter(|_| topic(call) == Some(Topic::SetUp))
+                call.params.as_ref().filter(|_| method_kind(call) == Some(MethodKind::SetUpSession))
             }
             Message::Response { id, outcome: Outcome::Result(it) | Outcome::Error(it), .. } => {
                 Some(it).filter(|_| record.awaits_setup_answer(id))

@@ -146,7 +146,7 @@ impl Router {
             Outcome::Result(result) => {
                 self.set_live(cx.now, seat);
                 if request.requester == Seat::OUTER {
-                    self.outer.v2 = acp::speaks_v2(result);
+                    self.outer.v2 = acp::selects_v2(result);
                 }
             }
             // The editor may try `initialize` once more. A component that was live stays live.
