@@ -9,7 +9,7 @@ use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::{Diagnostic, Level, Seat, Time};
 
-use crate::broker::{Context, Step};
+use crate::broker::{Action, Context};
 use crate::capability::{AgentCapabilities, NativeSupport};
 use crate::endpoint::{Endpoint, Ticket, Transport};
 use crate::form::Form;
@@ -147,14 +147,14 @@ impl Bridge {
             self.tickets.release(*ticket, cx);
         }
         for client_id in self.clients.with_tickets(tickets) {
-            cx.out.push(Step::DisconnectClient(client_id));
+            cx.out.push(Action::DisconnectClient(client_id));
             self.on_client_disconnected(client_id, cx);
         }
     }
 
     /// The agent is down, and so are its MCP clients. A restarted agent gets new tickets.
     pub(crate) fn on_agent_down(&mut self, cx: &mut Context<'_>) {
-        cx.out.extend(self.clients.clear().into_iter().map(Step::DisconnectClient));
+        cx.out.extend(self.clients.clear().into_iter().map(Action::DisconnectClient));
         self.requests.clear();
         self.sessions.clear();
         self.tickets.release_all(cx);
@@ -167,12 +167,12 @@ impl Bridge {
 
     /// Writes a warning to the log.
     fn report(&self, text: String, cx: &mut Context<'_>) {
-        cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat: self.agent_seat, text }));
+        cx.out.push(Action::Report(Diagnostic { level: Level::Warn, seat: self.agent_seat, text }));
     }
 
     /// Sends a message into the chain on behalf of the agent.
     fn inject(&self, message: Message, cx: &mut Context<'_>) {
-        cx.out.push(Step::Inject { from: self.agent_seat, toward: Side::Editor, message });
+        cx.out.push(Action::Inject { from: self.agent_seat, toward: Side::Editor, message });
     }
 
     /// The id of a request of the bridge.
@@ -225,7 +225,7 @@ pub(crate) fn missing_id_error(name: &str) -> Outcome {
 }
 
 /// A `$/cancel_request` for the request with this id.
-pub(crate) fn cancel(id: &Id) -> Message {
+pub(crate) fn cancel_notification(id: &Id) -> Message {
     Message::notification(
         acp::CANCEL_REQUEST,
         Json::object([("requestId", Some(id.json().clone()))]),

@@ -34,10 +34,10 @@ mod retry;
 mod server;
 mod set_up;
 
-pub(crate) use connection::{MAX_QUEUED_BYTES, cancelled, size_of};
+pub(crate) use connection::{MAX_QUEUED_BYTES, cancelled_outcome, memory_size};
 pub(crate) use retry::{ANSWER_TIMEOUT, has_timeout, is_idempotent, timeout_error};
 
-use connection::answer;
+use connection::{answer, deliver, request_or_notification};
 use connections::Connections;
 use foreign_ids::strip_mark;
 use held_deliveries::HeldDeliveries;
@@ -48,18 +48,18 @@ use pending_request::PendingRequest;
 use pending_requests::PendingRequests;
 use registry::Registry;
 
-/// The current time, and the list to which the broker appends the steps that the caller performs.
+/// The current time, and the list to which the broker appends the actions that the caller performs.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The current time.
     pub now: Time,
-    /// The steps to perform, in this order.
-    pub out: &'a mut Vec<Step>,
+    /// The actions to perform, in this order.
+    pub out: &'a mut Vec<Action>,
 }
 
-/// Something that the broker wants done. The caller performs the steps in order.
+/// Something that the broker wants done. The caller performs the actions in order.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum Action {
     /// Pass a message to the router, as if a component had sent it.
     Inject {
         /// The seat that appears to send the message.
@@ -109,7 +109,7 @@ pub struct Hop {
     /// The side that the message travels toward.
     pub toward: Side,
     /// The protocol of the link.
-    pub dialect: LinkProtocol,
+    pub protocol: LinkProtocol,
 }
 
 /// Translates and bridges MCP over ACP, between the links of a chain and its router. See the [crate
@@ -224,7 +224,7 @@ impl Broker {
     }
 
     /// Handles a message that has arrived from a component. Returns the message that goes on to the
-    /// router, if any. The caller performs the steps after that.
+    /// router, if any. The caller performs the actions after that.
     pub fn arrived(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
         self.after_held(cx, |broker, cx| broker.on_arrived(hop, message, cx))
     }
@@ -243,7 +243,7 @@ impl Broker {
         }
         match message {
             Message::Response { id, outcome, extras } => {
-                let id = self.first_attempt(hop.seat, id, &outcome, cx)?;
+                let id = self.find_first_attempt(hop.seat, id, &outcome, cx)?;
                 self.registry.finish_proxy_set_up(hop.seat, &id);
                 let Some(pending_request) = self.pending.take(&(hop.seat, id.clone())) else {
                     return Some(Message::Response { id, outcome, extras });
@@ -261,16 +261,15 @@ impl Broker {
                         self.registry.declare(hop, &id, &mut call);
                     }
                     (Some(BrokerMethod::Mcp), Side::Agent) => {
-                        return self.on_provider(hop.seat, Some(id), call, cx);
+                        return self.on_message_from_provider(hop.seat, Some(id), call, cx);
                     }
                     (Some(BrokerMethod::Mcp), Side::Editor)
-                        if form::find_fault(&call).is_some() =>
+                        if form::validation_error(&call).is_some() =>
                     {
-                        let why = form::find_fault(&call).unwrap_or_default();
+                        let why = form::validation_error(&call).unwrap_or_default();
                         let why = format!("this mcp/message cannot be delivered: {why}");
                         let outcome = Outcome::error(code::INVALID_PARAMS, &why);
-                        let message = Message::response(id, outcome);
-                        cx.out.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
+                        deliver(hop.seat, Side::Agent, Message::response(id, outcome), cx);
                         return None;
                     }
                     (Some(BrokerMethod::Mcp), Side::Editor) if self.belongs_to(hop.seat, &call) => {
@@ -279,8 +278,7 @@ impl Broker {
                         let why =
                             format!("{} does not know this method", self.chain.describe(hop.seat));
                         let outcome = Outcome::error(code::METHOD_NOT_FOUND, &why);
-                        let message = Message::response(id, outcome);
-                        cx.out.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
+                        deliver(hop.seat, Side::Agent, Message::response(id, outcome), cx);
                         return None;
                     }
                     (Some(BrokerMethod::Mcp), Side::Editor) => {
@@ -292,10 +290,11 @@ impl Broker {
             }
             Message::Notification(call) => match (broker_method(&call), hop.toward) {
                 (Some(BrokerMethod::Mcp), Side::Agent) => {
-                    self.on_provider(hop.seat, None, call, cx)
+                    self.on_message_from_provider(hop.seat, None, call, cx)
                 }
                 (Some(BrokerMethod::Mcp), Side::Editor)
-                    if form::find_fault(&call).is_some() || self.belongs_to(hop.seat, &call) =>
+                    if form::validation_error(&call).is_some()
+                        || self.belongs_to(hop.seat, &call) =>
                 {
                     None
                 }
@@ -309,7 +308,7 @@ impl Broker {
     }
 
     /// Handles a message that the router delivers to a component. Returns the message to write to
-    /// the link, if any. The caller performs the steps after that.
+    /// the link, if any. The caller performs the actions after that.
     pub fn deliver(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
         if self.is_held(hop.seat) {
             self.held.push(hop, message);
@@ -364,10 +363,10 @@ impl Broker {
                         return self.deliver_to_client(Some(id), call, cx);
                     }
                     (Some(BrokerMethod::Mcp), Side::Agent) => {
-                        call = self.mark_if_mistakable(hop.seat, call)
+                        call = self.mark_if_ambiguous(hop.seat, call)
                     }
                     (Some(BrokerMethod::Mcp), Side::Editor) => {
-                        return self.on_consumer(hop.seat, Some(id), call, cx);
+                        return self.on_message_from_consumer(hop.seat, Some(id), call, cx);
                     }
                     _ => {}
                 }
@@ -390,10 +389,10 @@ impl Broker {
                     self.deliver_to_client(None, call, cx)
                 }
                 (Some(BrokerMethod::Mcp), Side::Agent) => {
-                    Some(Message::Notification(self.mark_if_mistakable(hop.seat, call)))
+                    Some(Message::Notification(self.mark_if_ambiguous(hop.seat, call)))
                 }
                 (Some(BrokerMethod::Mcp), Side::Editor) => {
-                    self.on_consumer(hop.seat, None, call, cx)
+                    self.on_message_from_consumer(hop.seat, None, call, cx)
                 }
                 _ => Some(Message::Notification(call)),
             },
@@ -499,7 +498,7 @@ impl Broker {
     }
 
     /// Whether no seat is behind this one for a message that travels toward the editor.
-    fn is_last_seat(&self, seat: Seat) -> bool {
+    fn is_editor(&self, seat: Seat) -> bool {
         seat == Seat::OUTER && self.chain.mode == Mode::Agent
     }
 
@@ -572,12 +571,8 @@ impl Broker {
         call: Call,
         cx: &mut Context<'_>,
     ) -> Option<Message> {
-        let pass = |id, call| match id {
-            Some(id) => Message::Request { id, call },
-            None => Message::Notification(call),
-        };
         if self.bridge.native().is_some() {
-            return Some(pass(id, call));
+            return Some(request_or_notification(id, call));
         }
         let connection_id = match form::decode(&call) {
             Some((
@@ -594,12 +589,12 @@ impl Broker {
                 self.bridge.on_provider_disconnected(&connection_id, cx);
                 connection_id
             }
-            _ => return Some(pass(id, call)),
+            _ => return Some(request_or_notification(id, call)),
         };
         let outcome =
             Outcome::Error(not_found_error(&format!("connection '{connection_id}'"), Form::M3));
         let message = Message::response(id?, outcome);
-        cx.out.push(Step::Inject { from: self.agent_seat, toward: Side::Editor, message });
+        cx.out.push(Action::Inject { from: self.agent_seat, toward: Side::Editor, message });
         None
     }
 }

@@ -1,7 +1,7 @@
-//! Endpoints where MCP clients can connect. The broker requests one with [`Step::OpenEndpoint`]. The
+//! Endpoints where MCP clients can connect. The broker requests one with [`Action::OpenEndpoint`]. The
 //! shell opens it and answers with [`Broker::endpoint_opened`].
 //!
-//! [`Step::OpenEndpoint`]: crate::Step::OpenEndpoint
+//! [`Action::OpenEndpoint`]: crate::Action::OpenEndpoint
 //! [`Broker::endpoint_opened`]: crate::Broker::endpoint_opened
 
 /// Identifies one declaration that an agent received: one server, for one session.

@@ -21,7 +21,7 @@ use acp_wire::{Call, Id, Json, Outcome};
 mod decode;
 mod foreign_mark;
 
-pub use decode::{decode, find_fault};
+pub use decode::{decode, validation_error};
 pub(crate) use foreign_mark::{mark_as_foreign, strip_foreign_mark};
 
 /// One version of MCP over ACP. M0 to M6 carry MCP with connections, which begin with `initialize`.

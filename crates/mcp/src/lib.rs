@@ -25,7 +25,7 @@
 //! 1. A provider declares a server in a request that sets up a session, such as `session/new`. The
 //!    broker registers the server and gives it an id and a name that no other server has.
 //! 2. The request reaches the agent. The broker declares the server in a syntax that the agent
-//!    understands. For a bridged server it first asks for an endpoint with [`Step::OpenEndpoint`],
+//!    understands. For a bridged server it first asks for an endpoint with [`Action::OpenEndpoint`],
 //!    and holds the request until [`Broker::endpoint_opened`] reports the address.
 //! 3. The consumer connects and sends MCP requests. The broker opens a connection to the provider
 //!    and forwards them. It retries requests that are safe to repeat, and reports a timeout if the
@@ -57,7 +57,7 @@
 //!   broker sends on behalf of a peer; `deadlines`: a table of deadlines
 //!
 //! The crate is pure: no clock, no I/O, no randomness. The caller passes in the time and performs
-//! the [`Step`]s that the broker returns.
+//! the [`Action`]s that the broker returns.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]
@@ -73,6 +73,6 @@ mod ids;
 mod stateless;
 
 pub use bridge::BridgePolicy;
-pub use broker::{Broker, Context, Hop, Step};
+pub use broker::{Action, Broker, Context, Hop};
 pub use declaration::may_carry_servers;
 pub use endpoint::{ClientId, Endpoint, Ticket, Transport};

@@ -165,7 +165,7 @@ pub(crate) fn read_outcome(outcome: Outcome, client: &ClientInfo) -> StatelessOu
     }
 }
 
-/// Repeats a request with the answers that the server asked for.
+/// Repeats a request with the answers to the input requests of its server.
 pub(crate) fn with_input_responses(
     call: &Call,
     answers: &[(String, Json)],

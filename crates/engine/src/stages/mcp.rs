@@ -1,7 +1,7 @@
 //! The stage *mcp*: runs the MCP broker (crate `mcp`).
 
 use acp_wire::{LinkProtocol, Message};
-use mcp::{Broker, Step};
+use mcp::{Action, Broker};
 use router::{Seat, Time};
 
 use super::{Context, Hop, Stage, StageResult, Stages};
@@ -35,7 +35,7 @@ impl Mcp {
     }
 
     fn hop(&self, Hop { seat, toward }: Hop) -> mcp::Hop {
-        mcp::Hop { seat, toward, dialect: self.dialects[seat.index()] }
+        mcp::Hop { seat, toward, protocol: self.dialects[seat.index()] }
     }
 
     pub(super) fn arrived(
@@ -43,13 +43,13 @@ impl Mcp {
         cx: &Context,
         hop: Hop,
         message: &mut Message,
-        steps: &mut Vec<Step>,
+        actions: &mut Vec<Action>,
     ) -> StageResult {
         let hop = self.hop(hop);
         let Some(broker) = self.broker.as_mut().filter(|it| it.is_relevant(message)) else {
             return StageResult::Pass;
         };
-        let mut cx = mcp::Context { now: cx.now, out: steps };
+        let mut cx = mcp::Context { now: cx.now, out: actions };
         let left = broker.arrived(hop, super::take(message), &mut cx);
         pass(message, left)
     }
@@ -59,12 +59,12 @@ impl Mcp {
         cx: &Context,
         hop: Hop,
         message: &mut Message,
-        steps: &mut Vec<Step>,
+        actions: &mut Vec<Action>,
     ) -> StageResult {
         let hop = self.hop(hop);
         let relevant = |it: &&mut Broker| it.is_relevant_delivery(hop.seat, message);
         let Some(broker) = self.broker.as_mut().filter(relevant) else { return StageResult::Pass };
-        let mut cx = mcp::Context { now: cx.now, out: steps };
+        let mut cx = mcp::Context { now: cx.now, out: actions };
         let left = broker.deliver(hop, super::take(message), &mut cx);
         pass(message, left)
     }
@@ -84,33 +84,33 @@ fn pass(message: &mut Message, left: Option<Message>) -> StageResult {
 impl Stages {
     pub(super) fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &mut mcp::Context<'_>)) {
         if let Some(broker) = &mut self.mcp.broker {
-            let mut steps = Vec::new();
-            act(broker, &mut mcp::Context { now: self.cx.now, out: &mut steps });
-            self.perform(steps);
+            let mut actions = Vec::new();
+            act(broker, &mut mcp::Context { now: self.cx.now, out: &mut actions });
+            self.perform(actions);
         }
     }
 
     /// Performs what the broker wants done. Its messages start at the stage mcp.
-    pub(super) fn perform(&mut self, steps: Vec<Step>) {
-        for step in steps {
-            match step {
-                Step::Inject { from, toward, message } => {
+    pub(super) fn perform(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Inject { from, toward, message } => {
                     self.inject(Stage::Mcp, Hop { seat: from, toward }, message);
                 }
-                Step::Deliver { to, toward, message } => {
+                Action::Deliver { to, toward, message } => {
                     self.send_from(Stage::Mcp, Hop { seat: to, toward }, message);
                 }
-                Step::SendToClient { client_id, message } => {
+                Action::SendToClient { client_id, message } => {
                     self.cx.push(Output::SendToClient { client_id, message })
                 }
-                Step::DisconnectClient(client_id) => {
+                Action::DisconnectClient(client_id) => {
                     self.cx.push(Output::DisconnectClient(client_id))
                 }
-                Step::OpenEndpoint { ticket, transport } => {
+                Action::OpenEndpoint { ticket, transport } => {
                     self.cx.push(Output::OpenEndpoint { ticket, transport })
                 }
-                Step::RevokeTicket(ticket) => self.cx.push(Output::RevokeTicket(ticket)),
-                Step::Report(notice) => self.cx.push(Output::Report(notice)),
+                Action::RevokeTicket(ticket) => self.cx.push(Output::RevokeTicket(ticket)),
+                Action::Report(notice) => self.cx.push(Output::Report(notice)),
             }
         }
     }

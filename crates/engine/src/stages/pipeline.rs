@@ -1,7 +1,7 @@
 //! Moves a message from stage to stage.
 
 use acp_wire::Message;
-use mcp::Step;
+use mcp::Action;
 
 use super::{Deferred, Hop, Stage, StageResult, Stages};
 use crate::stage_io::StageOutput;
@@ -9,13 +9,13 @@ use crate::stage_io::StageOutput;
 impl Stages {
     /// Handles a message that a peer has sent.
     pub(super) fn on_arrived(&mut self, hop: Hop, message: Message) {
-        let mut steps = Vec::new();
-        let left = self.run_inbound(&Stage::ALL, hop, message, &mut steps);
+        let mut actions = Vec::new();
+        let left = self.run_inbound(&Stage::ALL, hop, message, &mut actions);
         if let Some(message) = left {
             let Hop { seat: from, toward } = hop;
             self.route(router::Event::Arrived { from, toward, message });
         }
-        self.perform(steps);
+        self.perform(actions);
     }
 
     /// Sends a message on behalf of a component. It does not count as activity of the component, so it starts after the
@@ -31,23 +31,23 @@ impl Stages {
 
     /// Takes a message from a stage through the following stages to the router.
     pub(super) fn continue_inbound(&mut self, stage: Stage, hop: Hop, message: Message) {
-        let mut steps = Vec::new();
-        let left = self.run_inbound(&Stage::ALL[stage as usize + 1..], hop, message, &mut steps);
+        let mut actions = Vec::new();
+        let left = self.run_inbound(&Stage::ALL[stage as usize + 1..], hop, message, &mut actions);
         if let Some(message) = left {
             let Hop { seat: from, toward } = hop;
             self.route(router::Event::Supplied { from, toward, message });
         }
-        self.perform(steps);
+        self.perform(actions);
     }
 
-    /// Takes a message through these stages. Returns it for the router, unless a stage has taken it. Adds to `steps`
+    /// Takes a message through these stages. Returns it for the router, unless a stage has taken it. Adds to `actions`
     /// what the MCP broker wants done.
     fn run_inbound(
         &mut self,
         stages: &[Stage],
         hop: Hop,
         mut message: Message,
-        steps: &mut Vec<Step>,
+        actions: &mut Vec<Action>,
     ) -> Option<Message> {
         for stage in stages {
             let flow = match stage {
@@ -55,7 +55,7 @@ impl Stages {
                 Stage::Watchdog => self.watchdog.arrived(&self.cx, &mut self.router, hop),
                 Stage::Poison => self.poison.arrived(hop, &message),
                 Stage::Turns => self.turns_arrived(hop, &message),
-                Stage::Mcp => self.mcp.arrived(&self.cx, hop, &mut message, steps),
+                Stage::Mcp => self.mcp.arrived(&self.cx, hop, &mut message, actions),
                 Stage::Notices => self.notices_arrived(hop, &message),
                 Stage::Sessions => self.sessions_arrived(hop, &message),
                 Stage::Replay => self.replay_arrived(hop, &mut message),
@@ -80,13 +80,13 @@ impl Stages {
 
     /// Takes a message through these stages in reverse order, and to its link.
     fn run_outbound(&mut self, stages: &[Stage], hop: Hop, mut message: Message) {
-        let mut steps = Vec::new();
-        let flow = self.pass_outbound(stages, hop, &mut message, &mut steps);
+        let mut actions = Vec::new();
+        let flow = self.pass_outbound(stages, hop, &mut message, &mut actions);
         if flow == StageResult::Pass {
             let Hop { seat: to, toward } = hop;
             self.cx.out.push(StageOutput::Deliver { to, toward, message });
         }
-        self.perform(steps);
+        self.perform(actions);
     }
 
     fn pass_outbound(
@@ -94,7 +94,7 @@ impl Stages {
         stages: &[Stage],
         hop: Hop,
         message: &mut Message,
-        steps: &mut Vec<Step>,
+        actions: &mut Vec<Action>,
     ) -> StageResult {
         for stage in stages.iter().rev() {
             let flow = match stage {
@@ -102,7 +102,7 @@ impl Stages {
                 Stage::Replay => self.replay_delivered(hop, message),
                 Stage::Sessions => self.sessions.delivered(&self.cx, &self.router, hop, message),
                 Stage::Notices => self.notices.delivered(hop, message),
-                Stage::Mcp => self.mcp.delivered(&self.cx, hop, message, steps),
+                Stage::Mcp => self.mcp.delivered(&self.cx, hop, message, actions),
                 Stage::Turns => self.turns.delivered(&self.cx, &self.router, hop, message),
                 Stage::Poison => self.poison.delivered(&self.router, hop, message),
                 Stage::Watchdog => self.watchdog.delivered(&self.cx, hop, message),

@@ -6,7 +6,7 @@ use acp_wire::{Generation, Id, Json, LinkProtocol, Message, Outcome, Side, acp};
 use bytes::Bytes;
 use engine::{Facts, Fallback, Input, Line, Link, Output, Rules, Setup};
 use mcp::form::connection_id_of;
-use mcp::{BridgePolicy, Broker, Context, Hop, Step, Ticket, Transport};
+use mcp::{Action, BridgePolicy, Broker, Context, Hop, Ticket, Transport};
 use router::{Chain, Component, Diagnostic, Exit, ExitCause, Mode, Role, Seat, Time};
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
@@ -256,7 +256,7 @@ impl Simulation {
         let seat = Seat(index as u16);
         if !self.has_core() {
             self.with_broker(|it, simulation, cx| {
-                let hop = Hop { seat, toward, dialect: simulation.dialect(seat) };
+                let hop = Hop { seat, toward, protocol: simulation.dialect(seat) };
                 if let Some(message) = it.arrived(hop, message, cx) {
                     assert_round_trips(&message);
                 }
@@ -387,37 +387,37 @@ impl Simulation {
         }
     }
 
-    /// Without a core: runs the broker, and performs its steps.
+    /// Without a core: runs the broker, and performs its actions.
     pub fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &Simulation, &mut Context<'_>)) {
         let System::Broker(broker) = &mut self.system else { return };
         // `act` also reads the simulation, so the broker is taken out of it.
         let chain = self.chain.clone();
         let placeholder = Box::new(Broker::new(chain, BridgePolicy::Auto, "word"));
         let mut broker = std::mem::replace(broker, placeholder);
-        let mut steps = Vec::new();
-        act(&mut broker, self, &mut Context { now: self.now, out: &mut steps });
+        let mut actions = Vec::new();
+        act(&mut broker, self, &mut Context { now: self.now, out: &mut actions });
         self.system = System::Broker(broker);
-        for step in steps {
-            match step {
-                Step::Inject { from, message, .. } => {
+        for action in actions {
+            match action {
+                Action::Inject { from, message, .. } => {
                     assert!(from.index() < self.peers.len(), "{from:?} does not exist");
                     assert_round_trips(&message);
                     if let Message::Request { id, .. } = message {
                         self.asked.push(id);
                     }
                 }
-                Step::Deliver { to, toward, message } => self.receive(to, toward, message),
-                Step::SendToClient { client_id, message } => {
+                Action::Deliver { to, toward, message } => self.receive(to, toward, message),
+                Action::SendToClient { client_id, message } => {
                     self.perform(Output::SendToClient { client_id, message })
                 }
-                Step::DisconnectClient(client_id) => {
+                Action::DisconnectClient(client_id) => {
                     self.perform(Output::DisconnectClient(client_id))
                 }
-                Step::OpenEndpoint { ticket, transport } => {
+                Action::OpenEndpoint { ticket, transport } => {
                     self.perform(Output::OpenEndpoint { ticket, transport })
                 }
-                Step::RevokeTicket(ticket) => self.perform(Output::RevokeTicket(ticket)),
-                Step::Report(notice) => self.perform(Output::Report(notice)),
+                Action::RevokeTicket(ticket) => self.perform(Output::RevokeTicket(ticket)),
+                Action::Report(notice) => self.perform(Output::Report(notice)),
             }
         }
     }
@@ -427,7 +427,7 @@ impl Simulation {
         let mut delivered = None;
         self.with_broker(|it, simulation, cx| {
             let seat = Seat(index as u16);
-            let hop = Hop { seat, toward, dialect: simulation.dialect(seat) };
+            let hop = Hop { seat, toward, protocol: simulation.dialect(seat) };
             delivered = it.deliver(hop, message, cx);
         });
         if let Some(message) = delivered {

@@ -48,7 +48,7 @@ impl AgentProfile {
     }
 
     /// Whether the agent accepts SCP servers.
-    pub(super) fn takes_scp(&self) -> bool {
+    pub(super) fn accepts_scp(&self) -> bool {
         self.capabilities.as_ref().is_some_and(|it| it.scp)
     }
 

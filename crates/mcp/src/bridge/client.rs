@@ -7,7 +7,7 @@ use router::Time;
 use super::requests::{AnswerStatus, BridgeRequest};
 use super::timeouts::Timeouts;
 use super::{BRIDGE_FORM, Bridge};
-use crate::broker::{Context, Step, cancelled, is_idempotent};
+use crate::broker::{Action, Context, cancelled_outcome, is_idempotent};
 use crate::endpoint::{ClientId, Ticket, Transport};
 use crate::form::{Address, Direction, connection_id_of};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
@@ -139,7 +139,7 @@ impl Bridge {
     ) {
         let Some(record) = self.tickets.mark_connected(ticket) else {
             // The ticket was revoked in the meantime.
-            return cx.out.push(Step::DisconnectClient(client_id));
+            return cx.out.push(Action::DisconnectClient(client_id));
         };
         self.agent.set_working(record.transport);
         let client = Client {
@@ -178,7 +178,7 @@ impl Bridge {
                 if begins && client.handshakes.len() >= MAX_HANDSHAKES
                     || is_idempotent(&call) && client.timeouts.is_full()
                 {
-                    return self.refuse_more(client_id, id, cx);
+                    return self.refuse_excess_request(client_id, id, cx);
                 }
                 if begins {
                     let deadline = cx.now.plus(HANDSHAKE_TIMEOUT);
@@ -216,7 +216,7 @@ impl Bridge {
                     Malformed::AnswerWithoutId => return,
                 };
                 let outcome = Outcome::error(code, &why.to_string());
-                cx.out.push(Step::SendToClient {
+                cx.out.push(Action::SendToClient {
                     client_id,
                     message: Message::response(id, outcome),
                 });
@@ -238,13 +238,13 @@ impl Bridge {
             ClientState::Idle => {
                 let connect = BRIDGE_FORM.encode_connect(&client.server, "");
                 // Messages that could not be sent before come first.
-                let unsaid = client.handshakes.iter().filter(|handshake| handshake.answered);
-                let unsaid =
-                    unsaid.map(|handshake| (Some(handshake.id.clone()), handshake.call.clone()));
+                let unsent = client.handshakes.iter().filter(|handshake| handshake.answered);
+                let unsent =
+                    unsent.map(|handshake| (Some(handshake.id.clone()), handshake.call.clone()));
                 let ready = std::mem::take(&mut client.lost_initialized);
                 let ready = ready.then(|| (None, Call::new(INITIALIZED, None)));
                 client.state =
-                    ClientState::Connecting(unsaid.chain(ready).chain([(id, call)]).collect());
+                    ClientState::Connecting(unsent.chain(ready).chain([(id, call)]).collect());
                 client.count_queued();
                 self.send_request(BridgeRequest::Connect(client_id), connect, cx);
             }
@@ -353,7 +353,7 @@ impl Bridge {
                         announce_late_capabilities(client_id, &call, &outcome, cx);
                         self.send_deferred(client_id, cx);
                     }
-                    _ => cx.out.push(Step::SendToClient {
+                    _ => cx.out.push(Action::SendToClient {
                         client_id,
                         message: Message::response(id, outcome),
                     }),
@@ -364,7 +364,7 @@ impl Bridge {
                 // Over HTTP, however, the stream of the request has to end.
                 let over_http = |client: &Client| client.transport == Transport::Http;
                 if self.clients.get(client_id).is_some_and(over_http) {
-                    cx.out.push(Step::SendToClient {
+                    cx.out.push(Action::SendToClient {
                         client_id,
                         message: Message::response(id, outcome),
                     });
@@ -421,14 +421,14 @@ impl Bridge {
                     let Some(id) = id.filter(|id| !answered(id)) else { continue };
                     client.clear_timeout(&id);
                     let outcome = Outcome::Error(error.clone());
-                    cx.out.push(Step::SendToClient {
+                    cx.out.push(Action::SendToClient {
                         client_id,
                         message: Message::response(id, outcome),
                     });
                 }
                 // A client that has its answer does not send the handshake again.
-                let unsaid = |it: &HandshakeRequest| it.answered && it.call.is(INITIALIZE);
-                client.handshakes = handshakes.into_iter().filter(unsaid).collect();
+                let unsent = |it: &HandshakeRequest| it.answered && it.call.is(INITIALIZE);
+                client.handshakes = handshakes.into_iter().filter(unsent).collect();
             }
         }
     }
@@ -444,19 +444,19 @@ impl Bridge {
         client.handshakes.retain(|handshake| handshake.id != id);
         client.clear_timeout(&id);
         let is_meant = |(waits, _): &mut (Option<Id>, Call)| waits.as_ref() == Some(&id);
-        let mut unsaid = client.deferred.extract_if(.., is_meant).count();
+        let mut unsent = client.deferred.extract_if(.., is_meant).count();
         if let ClientState::Connecting(queued) = &mut client.state {
-            unsaid += queued.extract_if(.., is_meant).count();
+            unsent += queued.extract_if(.., is_meant).count();
         }
         client.count_queued();
         if client.transport == Transport::Http {
             // No other answer follows, and the stream of the request has to end.
-            let answer = Message::response(id.clone(), cancelled());
+            let answer = Message::response(id.clone(), cancelled_outcome());
             cx.out.extend(
-                (0..unsaid).map(|_| Step::SendToClient { client_id, message: answer.clone() }),
+                (0..unsent).map(|_| Action::SendToClient { client_id, message: answer.clone() }),
             );
         }
-        self.cancel_open(client_id, &id, AnswerStatus::Cancelled, cx);
+        self.cancel_requests(client_id, &id, AnswerStatus::Cancelled, cx);
         self.send_deferred(client_id, cx);
     }
 
@@ -481,7 +481,7 @@ impl Bridge {
             let why = "the MCP client has disconnected";
             self.inject(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), cx);
         }
-        self.cancel_all(client_id, cx);
+        self.cancel_all_requests(client_id, cx);
         if let ClientState::Connected(connection_id) = client.state {
             self.clients.disconnect(&connection_id);
             self.inject(Message::Notification(BRIDGE_FORM.encode_disconnect(&connection_id).0), cx);
@@ -516,7 +516,7 @@ impl Bridge {
             }
             None => Message::Notification(call),
         };
-        cx.out.push(Step::SendToClient { client_id, message });
+        cx.out.push(Action::SendToClient { client_id, message });
     }
 
     /// Cancels a request of the server to a client. Returns false if no client has it. In MCP a
@@ -526,8 +526,8 @@ impl Bridge {
         client.server_requests.retain(|owed| owed != id);
         let params = Json::object([("requestId", Some(id.json().clone()))]);
         let message = Message::notification(CANCELLED, params);
-        cx.out.push(Step::SendToClient { client_id, message });
-        self.inject(Message::response(id.clone(), cancelled()), cx);
+        cx.out.push(Action::SendToClient { client_id, message });
+        self.inject(Message::response(id.clone(), cancelled_outcome()), cx);
         true
     }
 
@@ -537,7 +537,7 @@ impl Bridge {
         if let Some(client) = self.clients.get_mut(client_id) {
             client.state = ClientState::Idle;
         }
-        cx.out.push(Step::DisconnectClient(client_id));
+        cx.out.push(Action::DisconnectClient(client_id));
         self.on_client_disconnected(client_id, cx);
     }
 
@@ -566,7 +566,7 @@ impl Bridge {
                     Outcome::Result(result)
                 };
                 let message = Message::response(handshake.id.clone(), outcome);
-                cx.out.push(Step::SendToClient { client_id, message });
+                cx.out.push(Action::SendToClient { client_id, message });
             }
         }
     }
@@ -576,11 +576,11 @@ impl Bridge {
 /// bridge has already answered.
 fn announce_late_capabilities(
     client_id: ClientId,
-    asked: &Call,
+    request: &Call,
     outcome: &Outcome,
     cx: &mut Context<'_>,
 ) {
-    let Some(Outcome::Result(result)) = asked.is(INITIALIZE).then_some(outcome) else { return };
+    let Some(Outcome::Result(result)) = request.is(INITIALIZE).then_some(outcome) else { return };
     for (capability, method) in [
         ("tools", "notifications/tools/list_changed"),
         ("resources", "notifications/resources/list_changed"),
@@ -588,7 +588,7 @@ fn announce_late_capabilities(
     ] {
         if result.at(&["capabilities", capability]).is_some() {
             let message = Message::notification(method, None);
-            cx.out.push(Step::SendToClient { client_id, message });
+            cx.out.push(Action::SendToClient { client_id, message });
         }
     }
 }

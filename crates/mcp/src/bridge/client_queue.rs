@@ -7,7 +7,7 @@ use router::{Diagnostic, Level};
 
 use super::Bridge;
 use super::client::{Client, ClientState};
-use crate::broker::{Context, MAX_QUEUED_BYTES, Step, size_of};
+use crate::broker::{Action, Context, MAX_QUEUED_BYTES, memory_size};
 use crate::endpoint::ClientId;
 
 impl Client {
@@ -18,7 +18,7 @@ impl Client {
             ClientState::Idle | ClientState::Connected(_) => &[],
         };
         let queued = connecting.iter().chain(&self.deferred);
-        self.queued_bytes = queued.map(|(_, call)| size_of(call)).sum();
+        self.queued_bytes = queued.map(|(_, call)| memory_size(call)).sum();
     }
 }
 
@@ -33,8 +33,8 @@ impl Bridge {
         cx: &mut Context<'_>,
     ) -> bool {
         let Some(client) = self.clients.get_mut(client_id) else { return false };
-        if client.queued_bytes + size_of(call) <= MAX_QUEUED_BYTES {
-            client.queued_bytes += size_of(call);
+        if client.queued_bytes + memory_size(call) <= MAX_QUEUED_BYTES {
+            client.queued_bytes += memory_size(call);
             return true;
         }
         let why = format!(
@@ -47,17 +47,17 @@ impl Bridge {
                 client.timeouts.remove(id);
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
                 let message = Message::response(id.clone(), Outcome::Error(error));
-                cx.out.push(Step::SendToClient { client_id, message });
+                cx.out.push(Action::SendToClient { client_id, message });
             }
             None => {
                 let text =
                     format!("an MCP client of {} was disconnected: {why}", self.agent.name());
-                cx.out.push(Step::Report(Diagnostic {
+                cx.out.push(Action::Report(Diagnostic {
                     level: Level::Warn,
                     seat: self.agent_seat,
                     text,
                 }));
-                cx.out.push(Step::DisconnectClient(client_id));
+                cx.out.push(Action::DisconnectClient(client_id));
                 self.on_client_disconnected(client_id, cx);
             }
         }

@@ -130,7 +130,7 @@ impl Bridge {
     ) -> Result<Vec<(usize, Rewrite)>, Outcome> {
         let declare_as = |acp_server: &AcpServer| {
             Ok(Some(match (self.native(), acp_server.syntax) {
-                _ if self.agent.takes_scp() && scp(&acp_server.id) => {
+                _ if self.agent.accepts_scp() && scp(&acp_server.id) => {
                     Rewrite::Declare(DeclareAs::Scp)
                 }
                 (None, Syntax::MissingId) => return Err(missing_id_error(&acp_server.name)),

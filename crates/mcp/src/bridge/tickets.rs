@@ -2,13 +2,13 @@
 //! of the agent can connect. The shell opens the endpoint on request, and closes it when the ticket
 //! is revoked.
 //!
-//! The shell answers each [`Step::OpenEndpoint`] once. A ticket is revoked once, and only after the
+//! The shell answers each [`Action::OpenEndpoint`] once. A ticket is revoked once, and only after the
 //! shell has reported that its endpoint is open. No client knows the secret of an endpoint before
 //! that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::broker::{Context, Step};
+use crate::broker::{Action, Context};
 use crate::endpoint::{Ticket, Transport};
 
 /// The table of tickets.
@@ -33,7 +33,7 @@ pub(super) struct TicketRecord {
 /// The state of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EndpointState {
-    BridgeRequest,
+    Requested,
     Open,
     Failed,
 }
@@ -53,10 +53,10 @@ impl Tickets {
             name,
             transport,
             connected: false,
-            endpoint: EndpointState::BridgeRequest,
+            endpoint: EndpointState::Requested,
         };
         self.all.insert(ticket, record);
-        cx.out.push(Step::OpenEndpoint { ticket, transport });
+        cx.out.push(Action::OpenEndpoint { ticket, transport });
     }
 
     /// The shell has opened the endpoint of a ticket, or could not.
@@ -64,15 +64,15 @@ impl Tickets {
         if let Some(record) = self.all.get_mut(&ticket) {
             record.endpoint = if is_open { EndpointState::Open } else { EndpointState::Failed };
         } else if self.unwanted.remove(&ticket) && is_open {
-            cx.out.push(Step::RevokeTicket(ticket));
+            cx.out.push(Action::RevokeTicket(ticket));
         }
     }
 
     /// Releases a ticket that is not needed any more.
     pub(super) fn release(&mut self, ticket: Ticket, cx: &mut Context<'_>) {
         match self.all.remove(&ticket).map(|record| record.endpoint) {
-            Some(EndpointState::BridgeRequest) => drop(self.unwanted.insert(ticket)),
-            Some(EndpointState::Open) => cx.out.push(Step::RevokeTicket(ticket)),
+            Some(EndpointState::Requested) => drop(self.unwanted.insert(ticket)),
+            Some(EndpointState::Open) => cx.out.push(Action::RevokeTicket(ticket)),
             Some(EndpointState::Failed) | None => {}
         }
     }
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn a_ticket_is_revoked_once_and_only_after_its_endpoint_is_open() {
-        let (mut tickets, mut steps) = (Tickets::default(), Vec::new());
-        let cx = &mut Context { now: router::Time(0), out: &mut steps };
+        let (mut tickets, mut actions) = (Tickets::default(), Vec::new());
+        let cx = &mut Context { now: router::Time(0), out: &mut actions };
         for number in 1..=4 {
             tickets.request_endpoint(Ticket(number), Transport::Http, ("server", "name"), cx);
         }
@@ -126,10 +126,10 @@ mod tests {
         assert_eq!(tickets.len(), 3);
         tickets.release_all(cx);
         tickets.release(Ticket(1), cx);
-        assert_eq!((&**cx.out, tickets.len()), (&[Step::RevokeTicket(Ticket(1))][..], 2));
+        assert_eq!((&**cx.out, tickets.len()), (&[Action::RevokeTicket(Ticket(1))][..], 2));
         cx.out.clear();
         tickets.endpoint_opened(Ticket(3), true, cx);
         tickets.endpoint_opened(Ticket(4), false, cx);
-        assert_eq!((&**cx.out, tickets.len()), (&[Step::RevokeTicket(Ticket(3))][..], 0));
+        assert_eq!((&**cx.out, tickets.len()), (&[Action::RevokeTicket(Ticket(3))][..], 0));
     }
 }

@@ -12,8 +12,8 @@ use router::Time;
 
 use super::client::ClientState;
 use super::requests::AnswerStatus;
-use super::{Bridge, cancel};
-use crate::broker::{ANSWER_TIMEOUT, Context, Step, timeout_error};
+use super::{Bridge, cancel_notification};
+use crate::broker::{ANSWER_TIMEOUT, Action, Context, timeout_error};
 use crate::deadlines::Deadlines;
 use crate::endpoint::ClientId;
 
@@ -76,16 +76,16 @@ impl Bridge {
             let server = client.name.clone();
             for (id, method) in over {
                 let error = timeout_error(&provider, &method, &server);
-                self.cancel_open(client_id, &id, AnswerStatus::Discarded, cx);
+                self.cancel_requests(client_id, &id, AnswerStatus::Discarded, cx);
                 let message = Message::response(id, Outcome::Error(error));
-                cx.out.push(Step::SendToClient { client_id, message });
+                cx.out.push(Action::SendToClient { client_id, message });
             }
         }
     }
 
     /// Cancels the requests of a client with this id that were sent to the server, and records why
     /// their answers are not needed any more.
-    pub(super) fn cancel_open(
+    pub(super) fn cancel_requests(
         &mut self,
         client_id: ClientId,
         id: &Id,
@@ -93,19 +93,19 @@ impl Bridge {
         cx: &mut Context<'_>,
     ) {
         for number in self.requests.stop_awaiting(client_id, id, reason) {
-            self.inject(cancel(&self.request_id(number)), cx);
+            self.inject(cancel_notification(&self.request_id(number)), cx);
         }
     }
 
     /// The same for all requests of a client.
-    pub(super) fn cancel_all(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
+    pub(super) fn cancel_all_requests(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
         for number in self.requests.stop_awaiting_all(client_id) {
-            self.inject(cancel(&self.request_id(number)), cx);
+            self.inject(cancel_notification(&self.request_id(number)), cx);
         }
     }
 
     /// Refuses a request of a client that has too many open requests.
-    pub(super) fn refuse_more(&self, client_id: ClientId, id: Id, cx: &mut Context<'_>) {
+    pub(super) fn refuse_excess_request(&self, client_id: ClientId, id: Id, cx: &mut Context<'_>) {
         let server = self.clients.get(client_id).map_or("", |client| &client.name);
         let why = format!(
             "{MAX_OPEN_REQUESTS} requests wait for the MCP server '{server}', which does not answer; send the \
@@ -113,6 +113,6 @@ impl Bridge {
         );
         let error = error_object(code::INTERNAL_ERROR, &why, None);
         let message = Message::response(id, Outcome::Error(error));
-        cx.out.push(Step::SendToClient { client_id, message });
+        cx.out.push(Action::SendToClient { client_id, message });
     }
 }

@@ -6,8 +6,8 @@ use router::Seat;
 use super::connection::*;
 use super::connections::ConnectionNumber;
 use super::pending_request::{AfterDiscover, ProviderRequest};
-use super::{Broker, Context, Step};
-use crate::bridge::cancel;
+use super::{Action, Broker, Context};
+use crate::bridge::cancel_notification;
 use crate::form::{Address, Direction, Form};
 use crate::stateless::CANCELLED;
 
@@ -22,7 +22,7 @@ impl Broker {
         let key = (seat, id.clone());
         let attempts = self.cancel_retries(&key, cx);
         for attempt in &attempts {
-            deliver(seat, Side::Editor, cancel(attempt), cx);
+            deliver(seat, Side::Editor, cancel_notification(attempt), cx);
         }
         if !matches!(self.pending.get(&key), Some(ProviderRequest::Forward { .. })) {
             return self.cancel_queued(seat, id, cx);
@@ -53,7 +53,7 @@ impl Broker {
                 deliver(seat, Side::Editor, Message::Notification(encoded), cx);
             }
         }
-        answer(seat, id.clone(), cancelled(), cx);
+        answer(seat, id.clone(), cancelled_outcome(), cx);
         false
     }
 
@@ -65,8 +65,8 @@ impl Broker {
         if !self.connections.any(opens) {
             return false;
         }
-        let found = self.pending.iter().find_map(|((whose, _), request)| {
-            let connect_id = *whose == seat && request.connect_id() == Some(id);
+        let found = self.pending.iter().find_map(|((key_seat, _), request)| {
+            let connect_id = *key_seat == seat && request.connect_id() == Some(id);
             request.connection().filter(|_| connect_id)
         });
         let Some(connection) = found.and_then(|it| self.end_connection(it, &cancelled_error(), cx))
@@ -92,7 +92,7 @@ impl Broker {
         }
         let known = found.is_some() || !input_requests.is_empty();
         if known {
-            answer(seat, id.clone(), cancelled(), cx);
+            answer(seat, id.clone(), cancelled_outcome(), cx);
         }
         known
     }
@@ -105,7 +105,9 @@ impl Broker {
         disconnect_id: Option<Id>,
         cx: &mut Context<'_>,
     ) {
-        let Some(connection) = self.end_connection(number, &closed(), cx) else { return };
+        let Some(connection) = self.end_connection(number, &connection_closed_error(), cx) else {
+            return;
+        };
         if let ConnectionState::Open { form, connection_id }
         | ConnectionState::Initializing { form, connection_id, .. } = &connection.state
         {
@@ -178,9 +180,9 @@ impl Broker {
                     let id = key.1.clone();
                     let attempts = self.cancel_retries(&key, cx);
                     if form == Form::M7 {
-                        deliver(seat, Side::Editor, cancel(&id), cx);
+                        deliver(seat, Side::Editor, cancel_notification(&id), cx);
                         for attempt in attempts {
-                            deliver(seat, Side::Editor, cancel(&attempt), cx);
+                            deliver(seat, Side::Editor, cancel_notification(&attempt), cx);
                         }
                     }
                     queued.push(id);
@@ -209,13 +211,13 @@ impl Broker {
         error: &Json,
         cx: &mut Context<'_>,
     ) -> Option<Connection> {
-        let announced = self.connections.is_announced(number);
+        let announced = self.connections.has_consumer_id(number);
         let connection = self.end_connection(number, error, cx)?;
         if let Consumer::Connection { form, id } = &connection.consumer
             && announced
         {
             let message = Message::Notification(form.encode_disconnect(id).0);
-            cx.out.push(Step::Inject { from: connection.seat, toward: Side::Agent, message });
+            cx.out.push(Action::Inject { from: connection.seat, toward: Side::Agent, message });
         }
         Some(connection)
     }

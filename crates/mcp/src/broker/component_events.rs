@@ -12,7 +12,7 @@ use router::{Diagnostic, Level, Seat};
 use super::connection::*;
 use super::connections::ConnectionNumber;
 use super::pending_request::ProviderRequest;
-use super::{Broker, Context, Hop, Step};
+use super::{Action, Broker, Context, Hop};
 use crate::form::{self, Form, Frame, Subject, connection_id_of};
 use crate::stateless::{INITIALIZE, INITIALIZED};
 
@@ -21,10 +21,10 @@ impl Broker {
     /// Its servers wait for [`component_restarted`](Broker::component_restarted) or
     /// [`component_bypassed`](Broker::component_bypassed).
     pub fn component_down(&mut self, seat: Seat, cx: &mut Context<'_>) {
-        self.after_held(cx, |broker, cx| broker.take_down(seat, cx));
+        self.after_held(cx, |broker, cx| broker.on_component_down(seat, cx));
     }
 
-    fn take_down(&mut self, seat: Seat, cx: &mut Context<'_>) {
+    fn on_component_down(&mut self, seat: Seat, cx: &mut Context<'_>) {
         self.pending_initializes.forget(seat);
         let provided = self.registry.component_down(seat);
         let owed = self.pending.forget(seat);
@@ -56,17 +56,17 @@ impl Broker {
 
     /// A component was restarted, and its sessions were replayed.
     pub fn component_restarted(&mut self, seat: Seat, cx: &mut Context<'_>) {
-        self.after_held(cx, |broker, cx| broker.reconnect(seat, cx));
+        self.after_held(cx, |broker, cx| broker.on_component_restarted(seat, cx));
     }
 
-    fn reconnect(&mut self, seat: Seat, cx: &mut Context<'_>) {
+    fn on_component_restarted(&mut self, seat: Seat, cx: &mut Context<'_>) {
         let Some(missing) = self.registry.component_restarted(seat) else { return };
         let component = self.chain.describe(seat);
         for (key, name) in missing {
             let text =
                 format!("{component} was restarted and no longer offers the MCP server '{name}'");
             self.remove_server(&key, &text, cx);
-            cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat, text }));
+            cx.out.push(Action::Report(Diagnostic { level: Level::Warn, seat, text }));
         }
         for number in self.connections.numbers(|connection| connection.seat == seat) {
             self.reopen(number, cx);
@@ -76,11 +76,11 @@ impl Broker {
 
     /// A component is bypassed: it is not restarted, and its servers are gone.
     pub fn component_bypassed(&mut self, seat: Seat, cx: &mut Context<'_>) {
-        self.after_held(cx, |broker, cx| broker.remove_component(seat, cx));
+        self.after_held(cx, |broker, cx| broker.on_component_bypassed(seat, cx));
     }
 
-    fn remove_component(&mut self, seat: Seat, cx: &mut Context<'_>) {
-        self.take_down(seat, cx);
+    fn on_component_bypassed(&mut self, seat: Seat, cx: &mut Context<'_>) {
+        self.on_component_down(seat, cx);
         let component = self.chain.describe(seat);
         for (key, name) in self.registry.component_bypassed(seat) {
             let text = format!("{component} was bypassed, so its MCP server '{name}' is gone");
@@ -117,7 +117,7 @@ impl Broker {
         let here = self.connections.numbers(|connection| connection.seat == seat);
         self.input_requests.take(|input| here.contains(&input.connection));
         for number in here {
-            let announced = self.connections.is_announced(number);
+            let announced = self.connections.has_consumer_id(number);
             let Some(connection) = self.connections.get_mut(number) else { continue };
             let waits_to_be_ready = connection
                 .queued_mut()
@@ -142,8 +142,8 @@ impl Broker {
         let bridged = self.bridge.native().is_none();
         let has_left = |connection: &Connection| match &connection.consumer {
             Consumer::Connection { id, .. } => {
-                let hung_up = || bridged && self.bridge.client_of(id).is_none();
-                connection.is_closing || connection.known_to == self.agent_seat && hung_up()
+                let is_disconnected = || bridged && self.bridge.client_of(id).is_none();
+                connection.is_closing || connection.known_to == self.agent_seat && is_disconnected()
             }
             _ => false,
         };

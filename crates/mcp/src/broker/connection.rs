@@ -10,8 +10,8 @@ use router::{Seat, Time};
 
 use super::input_requests::PendingInput;
 use super::server::Server;
-use super::{Context, Step};
-use crate::bridge::cancel;
+use super::{Action, Context};
+use crate::bridge::cancel_notification;
 use crate::form::{Address, Answer, Direction, Form};
 use crate::ids::{Purpose, RequestIds};
 use crate::stateless::ClientInfo;
@@ -24,7 +24,7 @@ pub(crate) const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
 pub(super) const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The approximate size of a message in memory.
-pub(crate) fn size_of(call: &Call) -> usize {
+pub(crate) fn memory_size(call: &Call) -> usize {
     const OVERHEAD: usize = 256;
     let params = call.params.as_ref().map_or(0, |it| it.as_str().len());
     OVERHEAD + call.method.json().as_str().len() + params
@@ -165,13 +165,13 @@ impl Connection {
 
 /// Writes a message to the link of a seat.
 pub(super) fn deliver(to: Seat, toward: Side, message: Message, cx: &mut Context<'_>) {
-    cx.out.push(Step::Deliver { to, toward, message });
+    cx.out.push(Action::Deliver { to, toward, message });
 }
 
 /// Answers a request that the router has delivered to a seat, in place of the component.
 pub(super) fn answer(seat: Seat, id: Id, outcome: Outcome, cx: &mut Context<'_>) {
     let message = Message::response(id, outcome);
-    cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
+    cx.out.push(Action::Inject { from: seat, toward: Side::Agent, message });
 }
 
 /// A request if there is an id, a notification otherwise.
@@ -190,18 +190,18 @@ pub(super) fn cancel_input_requests(
     cx: &mut Context<'_>,
 ) {
     for (number, ..) in input.answers.iter().filter(|(_, _, answer)| answer.is_none()) {
-        let message = cancel(&ids.id(Purpose::Input, *number));
-        cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
+        let message = cancel_notification(&ids.id(Purpose::Input, *number));
+        cx.out.push(Action::Inject { from: seat, toward: Side::Agent, message });
     }
 }
 
 /// The error for requests on a connection that is closed.
-pub(super) fn closed() -> Json {
+pub(super) fn connection_closed_error() -> Json {
     error_object(code::INTERNAL_ERROR, "the connection to the MCP server was closed", None)
 }
 
 /// The outcome of a cancelled request.
-pub(crate) fn cancelled() -> Outcome {
+pub(crate) fn cancelled_outcome() -> Outcome {
     Outcome::Error(cancelled_error())
 }
 
@@ -246,7 +246,7 @@ pub(super) fn encode_call_for(
 }
 
 /// The error for a stateless consumer whose server could not be opened.
-pub(super) fn backend_failed(error: &Json) -> Json {
+pub(super) fn backend_failed_error(error: &Json) -> Json {
     let text = error.member("message").and_then(|it| it.text().map(|it| it.into_owned()));
     let text = text.unwrap_or_default();
     error_object(

@@ -87,7 +87,7 @@ impl Connections {
 
     /// Forgets the ids that a provider knows. They are not valid after its end.
     pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
-        self.by_provider_id.retain(|(whose, _), _| *whose != seat);
+        self.by_provider_id.retain(|(key_seat, _), _| *key_seat != seat);
     }
 }
 
@@ -133,7 +133,7 @@ impl Connections {
     }
 
     /// Whether the consumer has received the id of its connection.
-    pub(super) fn is_announced(&self, number: ConnectionNumber) -> bool {
+    pub(super) fn has_consumer_id(&self, number: ConnectionNumber) -> bool {
         match self.all.get(&number).map(|connection| &connection.consumer) {
             Some(Consumer::Connection { id, .. }) => self.by_consumer_id.get(id) == Some(&number),
             _ => false,

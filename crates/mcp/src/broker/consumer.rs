@@ -10,15 +10,15 @@ use super::connections::ConnectionNumber;
 use super::operations::Operation;
 use super::pending_request::{AfterDiscover, ProviderRequest};
 use super::pending_requests::{Key, Resend};
-use super::{ANSWER_TIMEOUT, Broker, Context, Step, has_timeout};
-use crate::bridge::{cancel, not_found_error};
+use super::{ANSWER_TIMEOUT, Action, Broker, Context, has_timeout};
+use crate::bridge::{cancel_notification, not_found_error};
 use crate::form::{self, Address, Answer, Direction, Form, Frame, Subject, Target, raw_server_id};
 use crate::stateless::{self, CANCELLED, ClientInfo, DISCOVER, INITIALIZE, INITIALIZED, PING};
 
 impl Broker {
     /// Handles a consumer's message that is delivered to a seat on its way to the provider. Returns
     /// the message that goes on to that seat.
-    pub(super) fn on_consumer(
+    pub(super) fn on_message_from_consumer(
         &mut self,
         seat: Seat,
         id: Option<Id>,
@@ -57,7 +57,7 @@ impl Broker {
                 let (request_id, original) = (String::new(), Some(call));
                 let call = mcp_call;
                 let item = ConsumerMessage { id, inner_id, request_id, call, original, deadline };
-                self.on_consumer_message(seat, form, target, item, cx)
+                self.on_mcp_message_from_consumer(seat, form, target, item, cx)
             }
         }
     }
@@ -71,7 +71,7 @@ impl Broker {
     }
 
     /// Handles an MCP message of a consumer. `item.original` is the message as it arrived.
-    fn on_consumer_message(
+    fn on_mcp_message_from_consumer(
         &mut self,
         seat: Seat,
         form: Form,
@@ -193,10 +193,10 @@ impl Broker {
         call: Call,
         cx: &mut Context<'_>,
     ) -> Option<Message> {
-        if !self.is_last_seat(seat) {
+        if !self.is_editor(seat) {
             let call = match self.registry.was_restarted(seat) && !self.is_known(&call) {
                 true => form::mark_as_foreign(&call),
-                false => self.mark_if_mistakable(seat, call),
+                false => self.mark_if_ambiguous(seat, call),
             };
             return Some(request_or_notification(id, call));
         }
@@ -284,7 +284,7 @@ impl Broker {
                 if queued.is_empty() {
                     connection.queued_bytes = 0;
                 }
-                let size = size_of(&item.call) + item.original.as_ref().map_or(0, size_of);
+                let size = memory_size(&item.call) + item.original.as_ref().map_or(0, memory_size);
                 if connection.queued_bytes + size > MAX_QUEUED_BYTES {
                     return self.refuse_queued(number, item, cx);
                 }
@@ -388,7 +388,7 @@ impl Broker {
             }
             // A stateless server gets no notifications, except that a request is cancelled.
             if let Some(id) = self.find_cancelled_request(number, &item.call) {
-                deliver(seat, Side::Editor, cancel(&id), cx);
+                deliver(seat, Side::Editor, cancel_notification(&id), cx);
             }
             return;
         };
@@ -465,7 +465,7 @@ impl Broker {
             }
             None => {
                 let text = format!("{} dropped: {why}", item.call.method.name());
-                cx.out.push(Step::Report(Diagnostic {
+                cx.out.push(Action::Report(Diagnostic {
                     level: Level::Warn,
                     seat: connection.seat,
                     text,
@@ -478,9 +478,9 @@ impl Broker {
     /// request is too large to keep.
     fn keep_request(&self, seat: Seat, call: &Call) -> Call {
         const SMALL: usize = 64 * 1024;
-        let size = size_of(call);
-        let kept = |((whose, _), request): (&Key, &ProviderRequest)| match request {
-            ProviderRequest::Forward { call, .. } if *whose == seat => Some(size_of(call)),
+        let size = memory_size(call);
+        let kept = |((key_seat, _), request): (&Key, &ProviderRequest)| match request {
+            ProviderRequest::Forward { call, .. } if *key_seat == seat => Some(memory_size(call)),
             _ => None,
         };
         let fits = size <= SMALL

@@ -29,7 +29,7 @@ impl Broker {
     }
 
     /// Marks a message that passes through a seat, if the seat could take it for its own.
-    pub(super) fn mark_if_mistakable(&self, seat: Seat, call: Call) -> Call {
+    pub(super) fn mark_if_ambiguous(&self, seat: Seat, call: Call) -> Call {
         match form::decode(&call) {
             Some((_, frame)) if self.has_same_id(seat, &frame) => form::mark_as_foreign(&call),
             _ => call,

@@ -2,7 +2,7 @@
 //!
 //! A set-up request with bridged servers cannot be written before its endpoints are known. All
 //! later messages for the agent wait behind it, so that nothing overtakes it. The shell answers
-//! each [`Step::OpenEndpoint`] before it reads anything else, so the queue is short and needs no
+//! each [`Action::OpenEndpoint`] before it reads anything else, so the queue is short and needs no
 //! limit.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use acp_wire::{Id, Message, Side};
 use router::Seat;
 
 use super::pending_request::PendingRequest;
-use super::{Broker, Context, Hop, Step};
+use super::{Action, Broker, Context, Hop};
 use crate::bridge::SetUpDraft;
 use crate::endpoint::{Endpoint, Ticket};
 
@@ -77,15 +77,16 @@ impl HeldDeliveries {
         drafts.flat_map(|draft| draft.tickets().to_vec()).collect()
     }
 
-    /// Moves new deliveries to this seat from the list of steps to the queue, if it is not empty.
-    /// `from` is the index of the first new step.
+    /// Moves new deliveries to this seat from the list of actions to the queue, if it is not empty.
+    /// `from` is the index of the first new action.
     fn hold_back(&mut self, seat: Seat, from: usize, cx: &mut Context<'_>) {
         if self.is_empty() {
             return;
         }
-        let held = |step: &mut Step| matches!(step, Step::Deliver { to, .. } if *to == seat);
-        for step in cx.out.extract_if(from.., held) {
-            if let Step::Deliver { toward, message, .. } = step {
+        let held =
+            |action: &mut Action| matches!(action, Action::Deliver { to, .. } if *to == seat);
+        for action in cx.out.extract_if(from.., held) {
+            if let Action::Deliver { toward, message, .. } = action {
                 self.items.push_back(HeldItem::Own { toward, message });
             }
         }
@@ -110,7 +111,7 @@ impl Broker {
         done
     }
 
-    /// The shell has opened the endpoint that a [`Step::OpenEndpoint`] requested, or reports why it
+    /// The shell has opened the endpoint that an [`Action::OpenEndpoint`] requested, or reports why it
     /// could not. It answers each of them once.
     pub fn endpoint_opened(
         &mut self,
@@ -142,7 +143,11 @@ impl Broker {
             }
             Err(outcome) => {
                 let message = Message::response(id, outcome);
-                cx.out.push(Step::Inject { from: self.agent_seat, toward: Side::Editor, message });
+                cx.out.push(Action::Inject {
+                    from: self.agent_seat,
+                    toward: Side::Editor,
+                    message,
+                });
                 None
             }
         }
@@ -167,7 +172,7 @@ impl Broker {
                 }
             };
             if let Some(message) = message {
-                cx.out.push(Step::Deliver { to: self.agent_seat, toward, message });
+                cx.out.push(Action::Deliver { to: self.agent_seat, toward, message });
             }
             cx.out.append(&mut then);
         }

@@ -13,7 +13,7 @@ use super::connections::ConnectionNumber;
 use super::pending_request::ProviderRequest;
 use super::pending_requests::{Resend, Retry};
 use super::retry::LATE_ANSWER_TIMEOUT;
-use super::{Broker, Context, Step};
+use super::{Action, Broker, Context};
 use crate::form::{Address, Direction, Form, connection_id_of};
 
 impl Broker {
@@ -29,7 +29,7 @@ impl Broker {
         let component = self.chain.describe(seat);
         let text =
             format!("{component} does not answer; sending initialize again on another connection");
-        cx.out.push(Step::Report(Diagnostic { level: Level::Debug, seat, text }));
+        cx.out.push(Action::Report(Diagnostic { level: Level::Debug, seat, text }));
         let request = ProviderRequest::ExtraConnect { first, form, proposed_id };
         self.pending.insert_provider_request(
             cx.now,

@@ -107,6 +107,6 @@ impl InputRequests {
 
     /// Forgets the requests of a provider that is gone.
     pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
-        self.translations.retain(|(whose, _), _| *whose != seat);
+        self.translations.retain(|(key_seat, _), _| *key_seat != seat);
     }
 }

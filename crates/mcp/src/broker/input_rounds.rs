@@ -5,7 +5,7 @@ use router::Seat;
 
 use super::connection::*;
 use super::input_requests::PendingInput;
-use super::{ANSWER_TIMEOUT, Broker, Context, Step, has_timeout};
+use super::{ANSWER_TIMEOUT, Action, Broker, Context, has_timeout};
 use crate::form::{Address, Answer, Form};
 use crate::ids::Purpose;
 use crate::stateless;
@@ -29,7 +29,7 @@ impl Broker {
             };
             input.answers.push((number, name, None));
             let message = Message::Request { id, call };
-            cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
+            cx.out.push(Action::Inject { from: seat, toward: Side::Agent, message });
         }
         if input.answers.is_empty() {
             return self.answer_server(input, cx);
@@ -67,7 +67,7 @@ impl Broker {
         cx: &mut Context<'_>,
     ) -> Option<Outcome> {
         if let Some(number) = self.ids.number(Purpose::Input, id) {
-            self.on_input(number, outcome, cx);
+            self.on_input_answer(number, outcome, cx);
             return None;
         }
         let Some(translation) = self.input_requests.take_translation(seat, id) else {
@@ -79,7 +79,7 @@ impl Broker {
     }
 
     /// Handles the answer to an input request.
-    pub(super) fn on_input(&mut self, number: u64, outcome: Outcome, cx: &mut Context<'_>) {
+    pub(super) fn on_input_answer(&mut self, number: u64, outcome: Outcome, cx: &mut Context<'_>) {
         let Some(connection) = self.input_requests.connection_of(number) else { return };
         let form =
             self.connections.get(connection).map_or(Form::M3, |connection| {

@@ -57,14 +57,22 @@ impl Broker {
         let Some(server) = self.registry.get(&connection.server) else { return };
         if form == Form::M7 {
             if server.form_known {
-                return self.on_stateless(number, connect_id, cx);
+                return self.on_stateless_provider(number, connect_id, cx);
             }
             let after = AfterDiscover::AnswerConnect { connect_id };
             return self.discover(number, after, cx);
         }
         if !form.has_connections() {
             let seat = connection.seat;
-            return self.on_open(seat, number, form, String::new(), connect_id, None, cx);
+            return self.on_connection_open(
+                seat,
+                number,
+                form,
+                String::new(),
+                connect_id,
+                None,
+                cx,
+            );
         }
         // The consumer may know only one key of `_mcp/connect`, and the provider another.
         let encoded_id = form::raw_server_id(&form.encode_connect(server.address(form), ""));
@@ -142,7 +150,7 @@ impl Broker {
 
     /// The connection to the provider is open.
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn on_open(
+    pub(super) fn on_connection_open(
         &mut self,
         seat: Seat,
         number: ConnectionNumber,
@@ -216,7 +224,7 @@ impl Broker {
     }
 
     /// The provider is stateless. The consumer may still have a connection.
-    pub(super) fn on_stateless(
+    pub(super) fn on_stateless_provider(
         &mut self,
         number: ConnectionNumber,
         connect_id: Option<Id>,
@@ -244,7 +252,7 @@ impl Broker {
         result: Option<Json>,
         cx: &mut Context<'_>,
     ) {
-        if self.connections.is_announced(number) {
+        if self.connections.has_consumer_id(number) {
             return;
         }
         let Some(connection) = self.connections.get(number) else { return };
@@ -285,7 +293,7 @@ impl Broker {
     ) {
         let Some(connection) = self.connections.get(number) else { return };
         let stateless = matches!(connection.consumer, Consumer::Stateless);
-        let error = if stateless { backend_failed(error) } else { error.clone() };
+        let error = if stateless { backend_failed_error(error) } else { error.clone() };
         if let Some(id) = connect_id {
             answer(connection.seat, id, Outcome::Error(error.clone()), cx);
         }
@@ -312,7 +320,7 @@ impl Broker {
         // provider that does not know the method of a connect.
         let unknown = outcome.error_code() == Some(code::METHOD_NOT_FOUND);
         let another = |server: &&mut Server| {
-            is_unsupported(&outcome) && (unknown || !server.may_speak(Form::M1))
+            is_unsupported(&outcome) && (unknown || !server.may_use(Form::M1))
         };
         let next = server.filter(another).and_then(|it| it.exclude_form(form));
         match (next, outcome) {
@@ -349,7 +357,7 @@ impl Broker {
         }
         match after {
             AfterDiscover::AnswerConnect { connect_id } => {
-                self.on_stateless(number, connect_id, cx)
+                self.on_stateless_provider(number, connect_id, cx)
             }
             AfterDiscover::AnswerInitialize { id, inner_id } => {
                 let ConnectionState::Stateless(client) = &connection.state else { return };

@@ -58,7 +58,7 @@ impl Operations {
         let of_connection = self
             .open
             .iter()
-            .filter(|((whose, _), it)| *whose == seat && it.connection == connection);
+            .filter(|((key_seat, _), it)| *key_seat == seat && it.connection == connection);
         let mut active = of_connection.filter(|(_, it)| !progress || it.token == token);
         active.next_back().map(|(_, operation)| operation.request_id.clone())
     }
@@ -70,7 +70,7 @@ impl Operations {
 
     /// Forgets the requests to a provider.
     pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
-        self.open.retain(|(whose, _), _| *whose != seat);
+        self.open.retain(|(key_seat, _), _| *key_seat != seat);
     }
 }
 

@@ -33,7 +33,7 @@ impl PendingInitializes {
 
     /// Forgets the requests of a component.
     pub(super) fn forget(&mut self, seat: Seat) {
-        self.open.retain(|(whose, _)| *whose != seat);
+        self.open.retain(|(key_seat, _)| *key_seat != seat);
     }
 }
 
@@ -51,7 +51,7 @@ impl Broker {
         }
         match outcome {
             // Editors of the oldest generation do not get the capability.
-            Outcome::Result(result) if self.is_last_seat(seat) && has_string_version(&result) => {
+            Outcome::Result(result) if self.is_editor(seat) && has_string_version(&result) => {
                 let own = self.bridge.native().is_some();
                 Outcome::Result(if own { result } else { without_mcp_over_acp(&result) })
             }

@@ -214,11 +214,11 @@ impl PendingRequests {
 
     /// Removes and returns the requests to a component that is gone.
     pub(super) fn forget(&mut self, seat: Seat) -> Vec<ProviderRequest> {
-        self.timeouts.retain(|(whose, _)| *whose != seat);
-        self.retry_deadlines.retain(|(whose, _)| *whose != seat);
-        self.retries.retain(|(whose, _), _| *whose != seat);
-        self.attempts.retain(|(whose, _), _| *whose != seat);
-        let gone = self.open.extract_if(.., |(whose, _), _| *whose == seat);
+        self.timeouts.retain(|(key_seat, _)| *key_seat != seat);
+        self.retry_deadlines.retain(|(key_seat, _)| *key_seat != seat);
+        self.retries.retain(|(key_seat, _), _| *key_seat != seat);
+        self.attempts.retain(|(key_seat, _), _| *key_seat != seat);
+        let gone = self.open.extract_if(.., |(key_seat, _), _| *key_seat == seat);
         let gone = gone.filter_map(|(_, pending_request)| match pending_request {
             PendingRequest::Provider(request) => Some(request),
             _ => None,
@@ -259,13 +259,13 @@ impl PendingRequests {
     /// The first attempts of the retries that a provider knows by this `requestId`.
     pub(super) fn first_attempts_with_tag(&self, seat: Seat, request_id: &str) -> Vec<&Id> {
         let has_tag = |retry: &Retry| retry.attempts.iter().any(|(_, tag)| tag == request_id);
-        let of_seat = self.retries.iter().filter(|((whose, _), _)| *whose == seat);
+        let of_seat = self.retries.iter().filter(|((key_seat, _), _)| *key_seat == seat);
         of_seat.filter(|(_, retry)| has_tag(retry)).map(|((_, first), _)| first).collect()
     }
 
     /// Moves the retries on one connection of a seat to another connection.
     pub(super) fn move_retries(&mut self, seat: Seat, before: &str, after: &str) {
-        let of_seat = self.retries.iter_mut().filter(|((whose, _), _)| *whose == seat);
+        let of_seat = self.retries.iter_mut().filter(|((key_seat, _), _)| *key_seat == seat);
         for (_, retry) in of_seat {
             if let Resend::Message { connection_id, .. } = &mut retry.resend
                 && connection_id == before

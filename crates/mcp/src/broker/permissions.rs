@@ -4,7 +4,7 @@
 use acp_wire::{Call, Message, Outcome, Side};
 use router::{Diagnostic, Level, Seat};
 
-use super::{Broker, BrokerMethod, Context, Step, broker_method};
+use super::{Action, Broker, BrokerMethod, Context, broker_method};
 use crate::bridge::not_found_error;
 use crate::form::{self, Form, Frame, Subject};
 
@@ -48,11 +48,11 @@ impl Broker {
         let method = call.method.name();
         let text =
             format!("dropped {method} of {component}: the MCP {what} belongs to another component");
-        cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat, text }));
+        cx.out.push(Action::Report(Diagnostic { level: Level::Warn, seat, text }));
         if let Some(id) = id {
             let error = not_found_error(&format!("{what} of {component}"), form);
             let message = Message::response(id, Outcome::Error(error));
-            cx.out.push(Step::Deliver { to: seat, toward: Side::Editor, message });
+            cx.out.push(Action::Deliver { to: seat, toward: Side::Editor, message });
         }
     }
 }

@@ -121,7 +121,15 @@ impl Broker {
         match (found.or(taken.then_some(proposed_id)), outcome) {
             (Some(connection_id), Outcome::Result(result)) => {
                 let result = (unchanged || taken && theirs).then_some(result);
-                self.on_open(seat, connection, form, connection_id, connect_id, result, cx);
+                self.on_connection_open(
+                    seat,
+                    connection,
+                    form,
+                    connection_id,
+                    connect_id,
+                    result,
+                    cx,
+                );
             }
             (_, outcome) => self.on_connect_refused(connection, form, connect_id, outcome, cx),
         }
@@ -260,7 +268,7 @@ impl Broker {
     }
 
     /// Handles a message that a provider sends to its consumer. Returns the message that goes on.
-    pub(super) fn on_provider(
+    pub(super) fn on_message_from_provider(
         &mut self,
         seat: Seat,
         id: Option<Id>,
@@ -280,7 +288,7 @@ impl Broker {
             }
             Frame::Connect { .. } => return Some(request_or_notification(id, call)),
         };
-        let (target, call) = self.about_first_attempt(seat, target, call);
+        let (target, call) = self.with_first_request_id(seat, target, call);
         let known_as = match &target {
             Target::Connection(connection_id) => connection_id.clone(),
             Target::Server(_) | Target::Operation { .. } => String::new(),
@@ -362,7 +370,7 @@ impl Broker {
             let message = Message::response(id, Outcome::Result(Json::EMPTY_OBJECT));
             deliver(seat, Side::Editor, message, cx);
         }
-        let connection = self.end_connection(number, &closed(), cx)?;
+        let connection = self.end_connection(number, &connection_closed_error(), cx)?;
         self.remove_if_unused(&connection.server, cx);
         let Consumer::Connection { form, id: known_as } = connection.consumer else { return None };
         Some(Message::Notification(form.encode_disconnect(&known_as).0))

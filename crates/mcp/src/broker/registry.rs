@@ -38,7 +38,7 @@ struct ProviderSetUp {
     /// The servers that a restarted provider declares. Only the answer tells to which session they
     /// belong.
     redeclared: Vec<AcpServer>,
-    dialect: LinkProtocol,
+    protocol: LinkProtocol,
 }
 
 /// The table of servers.
@@ -143,8 +143,8 @@ impl Registry {
     }
 
     fn forget_set_ups(&mut self, seat: Seat) {
-        self.provider_set_ups.retain(|(whose, _), _| *whose != seat);
-        self.proxy_set_ups.retain(|(whose, _), _| *whose != seat);
+        self.provider_set_ups.retain(|(key_seat, _), _| *key_seat != seat);
+        self.proxy_set_ups.retain(|(key_seat, _), _| *key_seat != seat);
     }
 
     /// Whether the component of this seat was restarted after it had provided servers.
@@ -208,8 +208,8 @@ impl Registry {
         if self.down.contains(&seat) {
             let own = servers.entries().iter().zip(is_own).filter(|(_, is_own)| *is_own);
             let redeclared = own.filter_map(|(entry, _)| entry.acp_server.clone()).collect();
-            let (session, dialect) = (session_of(params), hop.dialect);
-            let declared = ProviderSetUp { session, servers: Vec::new(), redeclared, dialect };
+            let (session, protocol) = (session_of(params), hop.protocol);
+            let declared = ProviderSetUp { session, servers: Vec::new(), redeclared, protocol };
             self.provider_set_ups.insert((seat, id.detached()), declared);
             return;
         }
@@ -228,7 +228,7 @@ impl Registry {
             let server = self
                 .servers
                 .entry(key.clone())
-                .or_insert_with(|| Server::new(seat, &acp_server, hop.dialect, number));
+                .or_insert_with(|| Server::new(seat, &acp_server, hop.protocol, number));
             server.name = name.clone();
             server.uses.pending += 1;
             own.push(key.clone());
@@ -242,8 +242,8 @@ impl Registry {
             call.params = Some(servers.write(params));
         }
         if !own.is_empty() {
-            let (redeclared, dialect) = (Vec::new(), hop.dialect);
-            let declared = ProviderSetUp { session, servers: own, redeclared, dialect };
+            let (redeclared, protocol) = (Vec::new(), hop.protocol);
+            let declared = ProviderSetUp { session, servers: own, redeclared, protocol };
             self.provider_set_ups.insert((seat, id.detached()), declared);
         }
     }
@@ -265,7 +265,7 @@ impl Registry {
             Outcome::Error(_) => None,
         };
         if let Some(session) = &session {
-            self.match_redeclared(seat, session, &declared.redeclared, declared.dialect);
+            self.match_redeclared(seat, session, &declared.redeclared, declared.protocol);
         }
         // The request replaces the servers that the provider had declared for this session.
         let before = self.servers.iter_mut().filter(|(key, server)| {
@@ -324,7 +324,7 @@ impl Registry {
 
     /// Whether an open set-up request to this seat contains a server with this id.
     fn was_received_by(&self, seat: Seat, id: &str) -> bool {
-        let mut passing = self.proxy_set_ups.iter().filter(|((whose, _), _)| *whose == seat);
+        let mut passing = self.proxy_set_ups.iter().filter(|((key_seat, _), _)| *key_seat == seat);
         passing.any(|(_, servers)| servers.iter().any(|it| it == id))
     }
 
@@ -359,7 +359,7 @@ impl Registry {
         seat: Seat,
         session: &SessionId,
         acp_servers: &[AcpServer],
-        dialect: LinkProtocol,
+        protocol: LinkProtocol,
     ) {
         let of_it = |server: &Server| server.seat == seat && server.uses.sessions.contains(session);
         let has_come_back = |servers: &BTreeMap<String, Server>, acp_server: &AcpServer| {
@@ -382,7 +382,7 @@ impl Registry {
                         && alike(it, acp_server)
                 };
                 let found = self.servers.values_mut().filter(fits).min_by_key(|it| it.order);
-                found.map(|server| server.redeclare(acp_server, dialect)).is_none()
+                found.map(|server| server.redeclare(acp_server, protocol)).is_none()
             });
         }
     }

@@ -18,7 +18,7 @@ use super::connection::*;
 use super::connections::ConnectionNumber;
 use super::pending_request::{AfterDiscover, ProviderRequest};
 use super::pending_requests::{Resend, Retry};
-use super::{Broker, Context, Step};
+use super::{Action, Broker, Context};
 use crate::form::{Answer, Target};
 use crate::stateless::{DISCOVER, INITIALIZE, PING};
 
@@ -59,7 +59,7 @@ impl Broker {
 
     /// Finds the request that an answer completes: the request with this id, or the first attempt
     /// of a retry. Returns its id, or `None` if the answer is ignored.
-    pub(super) fn first_attempt(
+    pub(super) fn find_first_attempt(
         &mut self,
         seat: Seat,
         id: Id,
@@ -136,7 +136,7 @@ impl Broker {
     }
 
     /// Replaces the `requestId` of a retry in a message of a provider by that of the first attempt.
-    pub(super) fn about_first_attempt(
+    pub(super) fn with_first_request_id(
         &self,
         seat: Seat,
         target: Target,
@@ -190,7 +190,7 @@ impl Broker {
             self.chain.describe(seat),
             call.method.name()
         );
-        cx.out.push(Step::Report(Diagnostic { level: Level::Debug, seat, text }));
+        cx.out.push(Action::Report(Diagnostic { level: Level::Debug, seat, text }));
         deliver(seat, Side::Editor, Message::Request { id, call }, cx);
     }
 
@@ -266,7 +266,7 @@ impl Broker {
                 answer(seat, id, outcome, cx);
             }
             ProviderRequest::StatelessProbe { .. } | ProviderRequest::PassThrough { .. } => {
-                answer(seat, id, Outcome::Error(backend_failed(&error)), cx);
+                answer(seat, id, Outcome::Error(backend_failed_error(&error)), cx);
             }
         }
     }
@@ -319,7 +319,7 @@ impl Broker {
                     Answer::FromServer(Outcome::Error(error.clone())),
                 )
             }
-            _ => Outcome::Error(backend_failed(error)),
+            _ => Outcome::Error(backend_failed_error(error)),
         }
     }
 }

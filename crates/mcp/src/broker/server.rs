@@ -71,10 +71,10 @@ impl Server {
     pub(super) fn new(
         seat: Seat,
         acp_server: &AcpServer,
-        dialect: LinkProtocol,
+        protocol: LinkProtocol,
         order: u64,
     ) -> Server {
-        let candidates = forms(acp_server.syntax, dialect);
+        let candidates = forms(acp_server.syntax, protocol);
         Server {
             seat,
             provider_id: acp_server.id.clone(),
@@ -96,11 +96,11 @@ impl Server {
 
     /// Takes over the declaration of a restarted provider. Nothing changes for the other
     /// components.
-    pub(super) fn redeclare(&mut self, acp_server: &AcpServer, dialect: LinkProtocol) {
+    pub(super) fn redeclare(&mut self, acp_server: &AcpServer, protocol: LinkProtocol) {
         self.provider_id.clone_from(&acp_server.id);
         self.raw_provider_id.clone_from(&acp_server.raw_id);
         self.syntax = acp_server.syntax;
-        self.candidates = forms(acp_server.syntax, dialect);
+        self.candidates = forms(acp_server.syntax, protocol);
         self.forms.clone_from(&self.candidates);
         self.form_known = false;
         self.message_names = MessageNames::Unknown;
@@ -110,7 +110,7 @@ impl Server {
     }
 
     /// Whether the provider may use this form.
-    pub(super) fn may_speak(&self, form: Form) -> bool {
+    pub(super) fn may_use(&self, form: Form) -> bool {
         self.forms.contains(&form)
     }
 
@@ -163,9 +163,9 @@ impl Server {
 }
 
 /// The forms that a provider may use, if it declares a server in this syntax on a link of this
-/// dialect.
-fn forms(syntax: Syntax, dialect: LinkProtocol) -> Vec<Form> {
-    match (syntax, dialect.generation()) {
+/// protocol.
+fn forms(syntax: Syntax, protocol: LinkProtocol) -> Vec<Form> {
+    match (syntax, protocol.generation()) {
         (Syntax::Scp, _) => vec![Form::M0],
         (Syntax::Uuid, _) => vec![Form::M4],
         (Syntax::AcpId, _) => vec![Form::M5],

@@ -2,11 +2,11 @@
 
 use acp_wire::{Call, Generation, Id, LinkProtocol, Message, Outcome, Side};
 
-use super::{Broker, Context, Hop, Step};
+use super::{Action, Broker, Context, Hop};
 use crate::bridge::missing_id_error;
 use crate::declaration::{AcpServer, DeclareAs, ServerList, Syntax};
 
-/// The dialect of components that accept servers with the transport `acp`.
+/// The protocol of components that accept servers with the transport `acp`.
 const CURRENT: LinkProtocol = LinkProtocol::Generation(Generation::P5);
 
 impl Broker {
@@ -29,7 +29,11 @@ impl Broker {
             Ok(draft) => self.send_set_up(id, draft, cx),
             Err(outcome) => {
                 let message = Message::response(id, outcome);
-                cx.out.push(Step::Inject { from: self.agent_seat, toward: Side::Editor, message });
+                cx.out.push(Action::Inject {
+                    from: self.agent_seat,
+                    toward: Side::Editor,
+                    message,
+                });
                 None
             }
         }
@@ -50,7 +54,7 @@ impl Broker {
             servers.entries().iter().filter_map(|entry| entry.acp_server.as_ref()).collect();
         // Older components cannot read this transport, and a server without an id has no other
         // syntax.
-        let nameless = |it: &&&AcpServer| it.syntax == Syntax::MissingId && hop.dialect != CURRENT;
+        let nameless = |it: &&&AcpServer| it.syntax == Syntax::MissingId && hop.protocol != CURRENT;
         if let Some(acp_server) = acp_servers.iter().find(nameless) {
             return Err(missing_id_error(&acp_server.name));
         }
@@ -58,15 +62,15 @@ impl Broker {
             let ids = acp_servers.iter().map(|acp_server| acp_server.id.clone()).collect();
             self.registry.track_proxy_set_up(hop.seat, id, ids);
         }
-        rewrite_in_transit(hop.dialect, servers, call);
+        rewrite_in_transit(hop.protocol, servers, call);
         Ok(())
     }
 }
 
 /// Rewrites the servers in a syntax that the next component understands, or at least passes on.
-fn rewrite_in_transit(dialect: LinkProtocol, mut servers: ServerList, call: &mut Call) {
+fn rewrite_in_transit(protocol: LinkProtocol, mut servers: ServerList, call: &mut Call) {
     let Some(params) = &call.params else { return };
-    let current = dialect == CURRENT;
+    let current = protocol == CURRENT;
     let mut edited = false;
     for entry in servers.entries_mut() {
         let Some(acp_server) = entry.acp_server.clone() else { continue };

@@ -64,7 +64,7 @@ pub fn decode(call: &Call) -> Option<(Form, Frame)> {
 
 /// Describes what is wrong with a consumer's `mcp/message` of form M7. Returns `None` if it is
 /// valid, or belongs to a connection.
-pub fn find_fault(call: &Call) -> Option<&'static str> {
+pub fn validation_error(call: &Call) -> Option<&'static str> {
     if !call.is("mcp/message") {
         return None;
     }
