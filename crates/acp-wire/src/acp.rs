@@ -7,7 +7,7 @@ use std::ops::Deref;
 use crate::json::Json;
 use crate::message::{Call, Id};
 
-/// The handshake. Inside the conductor every component gets `initialize`. The dialect of a proxy's link
+/// Starts the handshake. The router sends `initialize` to every component. The dialect of a proxy's link
 /// translates it for the proxy's generation.
 pub const INITIALIZE: &str = "initialize";
 
@@ -118,8 +118,8 @@ pub fn session_of_call(call: &Call) -> Option<SessionId> {
     call.params.as_ref().and_then(session_of)
 }
 
-/// The highest protocol version that a conductor relays. A conductor relays versions 1 and 2 without
-/// interpreting them.
+/// The highest protocol version that a conductor relays. If the editor requests a higher one, the conductor
+/// lowers it to this version.
 pub const HIGHEST_VERSION: u16 = 2;
 
 /// The `protocolVersion` member of the params or the result of `initialize`. `None` unless it is a
@@ -130,7 +130,7 @@ pub fn protocol_version(json: &Json) -> Option<u16> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // A version that does not fit is lowered anyway.
+    // A version that does not fit into `u16` is higher than any supported one. The exact number does not matter.
     Some(digits.parse().unwrap_or(u16::MAX))
 }
 
@@ -139,8 +139,8 @@ pub fn with_protocol_version(params: &Json, version: u16) -> Json {
     params.with_member("protocolVersion", &Json::trusted(version.to_string()))
 }
 
-/// Whether this result of `initialize` opens a v2 connection. Some v1 agents echo any version number, so
-/// the number counts only together with `info`, a member that v2 requires and v1 does not have.
+/// Whether this result of `initialize` selects ACP v2. Some v1 agents echo any version number, so the number
+/// counts only together with `info`, a member that v2 requires and v1 does not have.
 pub fn selects_v2(result: &Json) -> bool {
     protocol_version(result).is_some_and(|version| version >= 2) && result.member("info").is_some()
 }

@@ -3,7 +3,7 @@
 //! Every link has one [`Dialect`]. It knows the *role* of the peer and the *generation* of the proxy
 //! protocol that the peer speaks. The router knows neither. One rule holds for all generations: on the link
 //! to a proxy, plain lines belong to the editor's side and envelopes to the agent's side, in both
-//! directions. On the link to an outer conductor the same rule holds, seen from the proxy's end.
+//! directions. On the link to an outer conductor the same rule holds, and this chain is the proxy.
 //!
 //! | peer | its plain lines go | its envelopes go | sent plain | sent in an envelope |
 //! |---|---|---|---|---|
@@ -19,7 +19,7 @@
 //! - [`proxy`]: the link to a proxy; detects the proxy's generation
 //! - [`outer`]: the link to an outer conductor; detects its generation
 //! - [`generation`]: the list of generations and what they differ in
-//! - `p5`, `p4`, `p3`, `p3t`, `p2`, `p1`, `p0`: one generation each, with examples from its document
+//! - `p5`, `p4`, `p3`, `p3t`, `p2`, `p1`, `p0`: one generation each, with examples from its specification
 //! - [`updates`]: the `session/update`s that the SDKs of a generation can read
 //! - `envelope`: wraps and unwraps messages
 //! - `offer`: the capability in the handshake of the older generations
@@ -55,8 +55,8 @@ pub use plain::Plain;
 pub use proxy::Proxy;
 pub(crate) use restore::{KeyPath, restored};
 
-/// The dialect of one link. The variant is the role of the peer. Operations for one role are methods of its
-/// type: see [`proxy`](Dialect::proxy) and [`outer_mut`](Dialect::outer_mut).
+/// The dialect of one link. The variant is the role of the peer. Operations that exist for one role only are
+/// methods of the type in its variant: see [`proxy`](Dialect::proxy) and [`outer_mut`](Dialect::outer_mut).
 #[derive(Debug)]
 pub enum Dialect {
     /// The editor or the agent.
@@ -173,7 +173,7 @@ impl From<Relay> for Dialect {
 pub struct Rejection {
     /// Why the line is refused.
     pub why: Malformed,
-    /// The error for its sender, if the line has an id.
+    /// The error to send back. `None` for a notification that is refused, and for a response without an id.
     pub reply: Option<Box<Message>>,
 }
 

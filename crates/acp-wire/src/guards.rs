@@ -25,7 +25,7 @@ pub fn set_flag(result: &Json) -> Json {
 /// Copies the flag from one result to another, if it is there.
 pub fn copy_flag(from: &Json, to: &Json) -> Json {
     match from.at(PATH) {
-        Some(said) => to.with_at(PATH, Some(&said)),
+        Some(flag) => to.with_at(PATH, Some(&flag)),
         None => to.clone(),
     }
 }
@@ -80,13 +80,13 @@ mod tests {
     fn only_the_component_that_answers_sets_the_flag() {
         for successor in ANSWERS {
             let successor = Json::trusted(successor);
-            let heard = hide_flag(&successor);
-            assert_eq!(heard.at(PATH), None, "{successor}");
-            assert_eq!(take_flag(&heard, Some(&successor)), (false, successor.clone()));
-            assert_eq!(take_flag(&set_flag(&heard), Some(&successor)), (true, successor.clone()));
+            let hidden = hide_flag(&successor);
+            assert_eq!(hidden.at(PATH), None, "{successor}");
+            assert_eq!(take_flag(&hidden, Some(&successor)), (false, successor.clone()));
+            assert_eq!(take_flag(&set_flag(&hidden), Some(&successor)), (true, successor.clone()));
             // Twice, as by nested chains whose conductor does not remove the flag.
             assert_eq!(
-                take_flag(&set_flag(&set_flag(&heard)), Some(&successor)),
+                take_flag(&set_flag(&set_flag(&hidden)), Some(&successor)),
                 (true, successor)
             );
         }
@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn the_flag_counts_without_an_answer_of_the_successor() {
-        let said = Json::trusted(r#"{"_meta":{"conductor":{"guards":1}}}"#);
-        assert_eq!(take_flag(&said, None), (true, Json::EMPTY_OBJECT));
+        let flagged = Json::trusted(r#"{"_meta":{"conductor":{"guards":1}}}"#);
+        assert_eq!(take_flag(&flagged, None), (true, Json::EMPTY_OBJECT));
         assert!(!take_flag(&Json::trusted(r#"{"_meta":{"conductor":{"guards":0}}}"#), None).0);
-        assert_eq!(copy_flag(&said, &Json::EMPTY_OBJECT), said);
-        assert_eq!(copy_flag(&Json::EMPTY_OBJECT, &said), said);
+        assert_eq!(copy_flag(&flagged, &Json::EMPTY_OBJECT), flagged);
+        assert_eq!(copy_flag(&Json::EMPTY_OBJECT, &flagged), flagged);
     }
 }

@@ -85,14 +85,14 @@ impl Json {
         Ok(Json::raw(json.iter().map(unbroken).collect::<Vec<u8>>().into()))
     }
 
-    /// Wraps text that this program generated. It is checked in debug builds only.
+    /// A value from text that this program generated. The text is checked in debug builds only.
     pub fn trusted(text: impl Into<Bytes>) -> Json {
         let text = text.into();
         debug_assert!(check(&text).is_ok(), "not JSON: {text:?}");
         Json::raw(text)
     }
 
-    /// Wraps a constant. It is not checked.
+    /// A value from a constant. The text is not checked.
     pub(crate) const fn from_static(text: &'static str) -> Json {
         Json::raw(Bytes::from_static(text.as_bytes()))
     }
@@ -104,12 +104,12 @@ impl Json {
         Json::raw(out.into())
     }
 
-    /// A range of a line that was parsed as a whole.
+    /// The value in this range of a line. The whole line must have been parsed.
     pub(crate) fn slice_of(line: &Bytes, span: Span) -> Json {
         Json::raw(line.slice(span.start..span.end))
     }
 
-    /// The same for an object, with the position of its `sessionId`.
+    /// The object in this range of a line, with the position of its `sessionId`.
     pub(crate) fn object_of(line: &Bytes, span: Span, session: SessionPosition) -> Json {
         Json(line.slice(span.start..span.end), session)
     }
@@ -174,7 +174,8 @@ impl Json {
         any_string(self.as_bytes(), test)
     }
 
-    /// The value of an integer without fraction or exponent. `None` if it does not fit.
+    /// The value of an integer without fraction or exponent. `None` if it does not fit into `i64`, and for any
+    /// other value.
     pub fn integer(&self) -> Option<i64> {
         self.as_str().parse().ok()
     }
@@ -205,7 +206,7 @@ impl Json {
         Json(self.0, session)
     }
 
-    /// The member `sessionId`, whose position is known.
+    /// The member `sessionId`. Its position must be known.
     fn session(&self) -> Option<Json> {
         let at = Some(self.1).filter(|it| *it != SessionPosition::ABSENT)?.0 as usize;
         let length = Walker::new(self.0.get(at..)?).value().ok()?.end;
@@ -360,8 +361,8 @@ impl Json {
         self.extends_within_budget(other, &mut work)
     }
 
-    /// The same, with a limit on the work: the number of bytes that may be compared. The work done is
-    /// subtracted from `budget`. Returns `false` if the budget does not suffice.
+    /// Like [`extends`](Json::extends), but compares at most `budget` bytes. The compared bytes are subtracted
+    /// from `budget`. Returns `false` if the budget does not suffice.
     pub fn extends_within_budget(&self, other: &Json, budget: &mut usize) -> bool {
         self.extends_within(other, 64, budget)
     }
@@ -505,7 +506,7 @@ pub(crate) fn any_string(text: &[u8], mut test: impl FnMut(&str) -> bool) -> boo
         }
         at = (end + 1).min(text.len());
         // A string that cannot be unescaped cannot be tested, so it counts as a match.
-        if unquote(&text[start..at]).is_none_or(|said| test(&said)) {
+        if unquote(&text[start..at]).is_none_or(|unescaped| test(&unescaped)) {
             return true;
         }
     }

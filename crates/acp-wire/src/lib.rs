@@ -1,9 +1,9 @@
 //! Translates between the lines of the Agent Client Protocol (ACP) and messages.
 //!
-//! ACP is JSON-RPC with one message a line. Its proxy extension lets programs sit between an editor and an agent. It
-//! exists in several generations that differ in spelling. This crate reads and writes the lines of all of them. A
-//! payload is never parsed into a tree: it is checked once and kept as a range of its line, so a forwarded message keeps
-//! its exact text.
+//! ACP is JSON-RPC with one message a line. The proxy protocol is an extension of ACP for programs between an editor
+//! and an agent. It exists in several generations, which have the same function and differ in the names of methods and
+//! members. This crate reads and writes the lines of all generations. A payload is never parsed into a tree: it is
+//! checked once and kept as a range of its line, so a forwarded message keeps its exact text.
 //!
 //! ```
 //! use acp_wire::dialect::Proxy;
@@ -26,7 +26,7 @@
 //!     ),
 //! );
 //!
-//! // A plain line of the proxy travels toward the editor.
+//! // A line that the proxy sends without an envelope travels toward the editor.
 //! let (side, message) = dialect.decode(&line, &mut out).unwrap().expect("a message");
 //! assert_eq!(side, Side::Editor);
 //! assert_eq!(message.label(), "session/update");
@@ -37,7 +37,7 @@
 //! In reading order:
 //! - [`json`]: JSON values as text; checks a value and finds members without copies
 //! - [`message`]: requests, notifications and responses, and how a line becomes one
-//! - [`dialect`]: the lines of each link, with one file for each generation of the proxy protocol
+//! - [`dialect`]: translates the lines of each link, with one file for each generation of the proxy protocol
 //! - [`lines`]: splits a byte stream into lines
 //! - `sink`: the output to which lines are written
 //! - [`guards`]: the flag with which a nested chain announces a guard

@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::message::LineScan;
 
-/// A buffer that grew beyond this size for a long line is freed after the line.
+/// A buffer that grew beyond this size for a long line is freed once the line is read.
 const MAX_IDLE_CAPACITY: usize = 1024 * 1024;
 
 /// A buffer that splits a byte stream into lines.
@@ -38,14 +38,15 @@ impl LineBuffer {
         LineBuffer { buffer: BytesMut::new(), searched: 0, max_length, skipping: None }
     }
 
-    /// The buffer to which the caller appends the next bytes. It has space for at least `chunk` bytes.
+    /// Reserves space for at least `chunk` bytes. Returns the buffer to which the caller appends the next bytes of
+    /// the stream.
     pub fn reserve(&mut self, chunk: usize) -> &mut BytesMut {
         if self.buffer.is_empty() && self.buffer.capacity() > MAX_IDLE_CAPACITY {
             self.buffer = BytesMut::new();
         }
         if self.buffer.capacity() - self.buffer.len() < chunk {
-            // Growing in proportion to the length keeps the cost of a long line linear. Unused space costs
-            // nothing.
+            // Growing in proportion to the length keeps the cost of a long line linear. Space that is never
+            // written takes no physical memory.
             self.buffer.reserve(chunk.max(self.buffer.len() * 3));
         }
         &mut self.buffer
@@ -82,6 +83,7 @@ impl LineBuffer {
         self.finish(line)
     }
 
+    /// The line that ends with these bytes. `None` for a blank line.
     fn finish(&mut self, line: Bytes) -> Option<Line> {
         if let Some((mut scan, length)) = self.skipping.take() {
             scan.feed(&line);
@@ -96,6 +98,7 @@ impl LineBuffer {
         Some(Line::Text(line))
     }
 
+    /// Drops the buffered part of a line that is too long.
     fn skip(&mut self) {
         let (scan, skipped) = self.skipping.get_or_insert_default();
         scan.feed(&self.buffer);

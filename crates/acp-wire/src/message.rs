@@ -18,7 +18,7 @@ pub use parts::DamagedLine;
 pub(crate) use parts::{BAD_ENVELOPE, MessageParts};
 pub use scan::{LineScan, PartialMessage, ScanResult};
 
-/// The two ends of a chain, and the two directions. A message travels *toward* a side.
+/// An end of a chain, and also a direction: a message travels *toward* a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The side of the editor.
@@ -100,7 +100,7 @@ impl PartialOrd for Id {
     }
 }
 
-/// Strings come first, ordered by their text. Then numbers, ordered by their digits as text.
+/// Strings come first, ordered by their text. Then numbers, ordered by their digits as text. Then null.
 impl Ord for Id {
     fn cmp(&self, other: &Id) -> Ordering {
         let (ours, theirs) = (self.0.as_bytes(), other.0.as_bytes());
@@ -236,11 +236,11 @@ pub mod code {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// ACP: the request was cancelled.
     pub const CANCELLED: i64 = -32800;
-    /// ACP: something that the request refers to, such as a session, does not exist.
+    /// ACP: a resource that the request names, such as a session, does not exist.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// MCP over ACP: the server does not exist, or no longer exists.
     pub const NO_SUCH_SERVER: i64 = -33001;
-    /// MCP over ACP: the server's answer is not a valid answer to the request.
+    /// MCP over ACP: the server failed, for example because it could not be opened.
     pub const SERVER_FAILED: i64 = -33002;
 }
 
@@ -291,7 +291,7 @@ impl Message {
         Message::Response { id, outcome, extras: None }
     }
 
-    /// The approximate length of its line.
+    /// The approximate length of the line of this message.
     pub fn size(&self) -> usize {
         match self {
             Message::Request { call, .. } | Message::Notification(call) => call.size() + FRAMING,
@@ -374,7 +374,7 @@ impl Message {
     }
 }
 
-/// Space for the framing of a message: brackets, keys and an id of the conductor.
+/// The approximate length of the framing of a message: brackets, keys and the id.
 const FRAMING: usize = 128;
 
 /// Reserves space for a payload and its framing. A large payload gets the exact space, because doubling the
@@ -448,7 +448,7 @@ pub enum Malformed {
         /// What is wrong.
         why: &'static str,
     },
-    /// The line is a response without an id, so its sender cannot be answered.
+    /// The line is a response without an id, so it answers no request.
     AnswerWithoutId,
 }
 

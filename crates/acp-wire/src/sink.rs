@@ -7,8 +7,8 @@ use crate::message::make_room;
 /// A payload of at least this length is passed to [`Sink::append_long`].
 pub(crate) const LONG_THRESHOLD: usize = 32 * 1024;
 
-/// A buffer for lines. `Vec<u8>` is one. A queue that can store a long payload without copying it
-/// implements [`long`](Sink::append_long).
+/// The output to which lines are written. `Vec<u8>` is one. A queue that can store a long payload without
+/// copying it implements [`long`](Sink::append_long).
 pub trait Sink {
     /// The end of the buffer, to which short pieces are appended.
     fn buffer(&mut self) -> &mut Vec<u8>;

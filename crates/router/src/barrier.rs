@@ -17,7 +17,7 @@
 //!
 //! A component that has dropped a barrier gets no more barriers until it is restarted, unless the barrier
 //! comes out late. Messages that skip this component wait until it has forwarded everything delivered
-//! before them, or something delivered later, or has been silent for [`SHORT_TIMEOUT`]. A component that
+//! before them, or something delivered later, or has sent nothing for [`SHORT_TIMEOUT`]. A component that
 //! drops barriers and also changes the messages it forwards may therefore be overtaken.
 //!
 //! To detect all this, the router records for the seats that need it which deliveries have not been
@@ -44,7 +44,7 @@ pub(crate) const BARRIER: &str = "_conductor/barrier";
 /// How long a component may send nothing before its barriers are given up, in milliseconds.
 const TIMEOUT: u64 = 30_000;
 
-/// The same if no message can be overtaken, or if the component drops barriers.
+/// Applies in place of [`TIMEOUT`] if no message can be overtaken, or if the component drops barriers.
 const SHORT_TIMEOUT: u64 = 2_000;
 
 /// How many notifications are recorded for a seat and direction. Twice as many messages of all kinds are
@@ -154,8 +154,8 @@ impl DeliveryLog {
         self.take_first(count, sequence)
     }
 
-    /// The same for a notification. A notification after a gap may be one of those in the gap, so it is not
-    /// removed.
+    /// Like [`take_seen`](DeliveryLog::take_seen), for a notification with this hash. A notification after a gap may
+    /// be equal to one in the gap, so it is not removed.
     fn take_notification(&mut self, hash: u64) -> Vec<Id> {
         let mut known =
             self.entries.iter().take_while(|(_, entry)| !matches!(entry, Delivery::Gap));
@@ -264,7 +264,7 @@ impl Router {
     }
 
     /// Whether deliveries to a seat are recorded.
-    fn records(&self, seat: Seat) -> bool {
+    fn records_deliveries(&self, seat: Seat) -> bool {
         let Some(index) = seat.index().checked_sub(1) else { return false };
         self.barrier_states.get(index).is_some_and(|it| it.was_restarted)
             || self.has_skip_rules(seat)
@@ -302,7 +302,11 @@ impl Router {
     /// The request that the requester of this one owes and can answer once this one is answered. `None` if
     /// deliveries to the requester are not recorded.
     pub(crate) fn request_answered_with(&self, request: &PendingRequest) -> Option<Id> {
-        if self.records(request.requester) { self.pending.original(request) } else { None }
+        if self.records_deliveries(request.requester) {
+            self.pending.original(request)
+        } else {
+            None
+        }
     }
 
     /// Records that an answer is about to be delivered, with which the component can answer the request
@@ -315,7 +319,8 @@ impl Router {
     /// Records the deliveries among the actions from `first` on, in order.
     pub(crate) fn record_deliveries(&mut self, actions: &[Action], first: usize) {
         self.stop_sharing_barriers(&actions[first..]);
-        if self.records.is_empty() && !self.chain.seats().any(|seat| self.records(seat)) {
+        if self.records.is_empty() && !self.chain.seats().any(|seat| self.records_deliveries(seat))
+        {
             return;
         }
         let mut records = std::mem::take(&mut self.records).into_iter().peekable();
@@ -325,7 +330,7 @@ impl Router {
             }
             let Action::Deliver { to, toward, message } = action else { continue };
             let entry = match message {
-                _ if !self.records(*to) => continue,
+                _ if !self.records_deliveries(*to) => continue,
                 Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => continue,
                 Message::Notification(call) => Delivery::Notification(hash(call)),
                 Message::Request { id, .. } if self.pending.is_barrier(*to, id) => continue,

@@ -59,58 +59,22 @@ impl Chain {
         remedy: &str,
     ) -> Json {
         let message = format!("{}; {remedy}", self.crash_report(seat, exit, method));
-        let mut data = ObjectWriter::default();
-        data.text("component", self.name(seat));
-        if let Some(component) = self.component(seat) {
-            data.text("command", &component.command);
-        }
-        data.text("cause", &exit.description());
-        match exit.cause {
-            ExitCause::Status(status) => data.number("status", status.into()),
-            ExitCause::Signal(signal) => data.number("signal", signal.into()),
-            _ => {}
-        }
-        data.texts("lastWords", &exit.last_output);
-        data.text("remedy", remedy);
-        error_object(code::INTERNAL_ERROR, &message, Some(&data.finish()))
-    }
-}
-
-/// Writes a JSON object.
-#[derive(Default)]
-struct ObjectWriter(Vec<u8>);
-
-impl ObjectWriter {
-    fn key(&mut self, key: &str) {
-        self.0.push(if self.0.is_empty() { b'{' } else { b',' });
-        acp_wire::json::write_string(key, &mut self.0);
-        self.0.push(b':');
-    }
-
-    fn text(&mut self, key: &str, value: &str) {
-        self.key(key);
-        acp_wire::json::write_string(value, &mut self.0);
-    }
-
-    fn number(&mut self, key: &str, value: i64) {
-        self.key(key);
-        self.0.extend_from_slice(value.to_string().as_bytes());
-    }
-
-    fn texts(&mut self, key: &str, values: &[String]) {
-        self.key(key);
-        self.0.push(b'[');
-        for (index, value) in values.iter().enumerate() {
-            if index > 0 {
-                self.0.push(b',');
-            }
-            acp_wire::json::write_string(value, &mut self.0);
-        }
-        self.0.push(b']');
-    }
-
-    fn finish(mut self) -> Json {
-        self.0.push(b'}');
-        Json::trusted(self.0)
+        let (status, signal) = match exit.cause {
+            ExitCause::Status(status) => (Some(status), None),
+            ExitCause::Signal(signal) => (None, Some(signal)),
+            _ => (None, None),
+        };
+        let number = |number: i32| Json::trusted(number.to_string());
+        let last_output: Vec<Json> = exit.last_output.iter().map(|it| Json::string(it)).collect();
+        let data = Json::object([
+            ("component", Some(Json::string(self.name(seat)))),
+            ("command", self.component(seat).map(|it| Json::string(&it.command))),
+            ("cause", Some(Json::string(&exit.description()))),
+            ("status", status.map(number)),
+            ("signal", signal.map(number)),
+            ("lastWords", Some(Json::array(&last_output))),
+            ("remedy", Some(Json::string(remedy))),
+        ]);
+        error_object(code::INTERNAL_ERROR, &message, Some(&data))
     }
 }

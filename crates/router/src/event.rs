@@ -1,6 +1,6 @@
 //! The router's inputs ([`Event`]) and outputs ([`Action`]).
 //!
-//! Both lists are closed: nothing else can happen to a router, and it can ask for nothing else.
+//! Both lists are complete: a router has no other inputs and outputs.
 
 use acp_wire::{Id, Message, Outcome, Side};
 
@@ -40,7 +40,8 @@ pub enum Event {
     },
     /// The conductor itself creates a message on behalf of the component at `from`.
     ///
-    /// It is routed like [`Event::Arrived`], but it is no evidence of what the component has read.
+    /// The message is routed like that of [`Event::Arrived`], but it does not show what the component has read (see
+    /// `barrier`).
     Supplied {
         /// The seat on whose behalf the message is sent.
         from: Seat,

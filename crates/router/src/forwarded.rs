@@ -58,18 +58,22 @@ impl SentRequests {
         lost: &[Id],
     ) -> Vec<Option<(Id, PendingRequest)>> {
         let lost: BTreeSet<&Id> = lost.iter().collect();
-        let passed = |(id, request): &(Id, PendingRequest)| {
+        let may_be_forwarded = |(id, request): &(Id, PendingRequest)| {
             matches!(request.purpose, Purpose::Forward | Purpose::Initialize { .. })
                 && !lost.contains(id)
         };
-        let passed: Vec<bool> = owed.iter().map(passed).collect();
-        let same = owed.iter().zip(&passed).map(|((_, request), passed)| match passed {
-            true => self.take_same(request),
-            false => None,
+        let may_be_forwarded: Vec<bool> = owed.iter().map(may_be_forwarded).collect();
+        let same = owed.iter().zip(&may_be_forwarded).map(|((_, request), may_be_forwarded)| {
+            match may_be_forwarded {
+                true => self.take_same(request),
+                false => None,
+            }
         });
         let mut copies: Vec<_> = same.collect();
-        for (((_, request), copy), passed) in owed.iter().zip(&mut copies).zip(passed) {
-            if passed && copy.is_none() {
+        for (((_, request), copy), may_be_forwarded) in
+            owed.iter().zip(&mut copies).zip(may_be_forwarded)
+        {
+            if may_be_forwarded && copy.is_none() {
                 *copy = self.take_extended(request);
             }
         }
@@ -137,8 +141,8 @@ mod tests {
         }
     }
 
-    fn numbered(asks: impl IntoIterator<Item = PendingRequest>) -> Vec<(Id, PendingRequest)> {
-        (0_u64..).map(Id::from).zip(asks).collect()
+    fn numbered(requests: impl IntoIterator<Item = PendingRequest>) -> Vec<(Id, PendingRequest)> {
+        (0_u64..).map(Id::from).zip(requests).collect()
     }
 
     fn pairs(

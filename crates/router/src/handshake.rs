@@ -2,8 +2,8 @@
 //!
 //! The handshake goes down the chain: the editor's `initialize` goes to the first component, each proxy
 //! sends its own `initialize` to its successor before it answers, and the answers come back the same way.
-//! The router records which component must act next. It sends `initialize` to the successor of a proxy that
-//! does not.
+//! The router records which component must act next. If a proxy answers without sending `initialize` to its
+//! successor, the router sends it.
 
 use acp_wire::{Call, Id, Message, Outcome, Side, acp, code, guards};
 
@@ -70,9 +70,12 @@ impl Router {
         match self.state_mut(to) {
             Some(state) => {
                 let params = call.params.as_ref().map(|params| params.detached());
-                let again = state.live_since();
-                *state =
-                    SeatState::Initializing { params: params.clone(), forwarded: false, again };
+                let live_since = state.live_since();
+                *state = SeatState::Initializing {
+                    params: params.clone(),
+                    forwarded: false,
+                    live_since,
+                };
                 self.handshakes[to.index() - 1] = Handshake { params, ..Handshake::default() };
                 self.handshake_turn = Some((to, cx.now.plus(self.chain.initialize_timeout)));
             }
@@ -100,8 +103,8 @@ impl Router {
         let outcome = self.require_object(request.requester, seat, outcome);
         let Purpose::Initialize { answer_instead } = request.purpose else { return };
         let outcome = self.take_guard_flag(seat, outcome, cx);
-        if let Some(greeted) = self.handshakes.get_mut(seat.index().wrapping_sub(1)) {
-            greeted.answer = Some(outcome.detached());
+        if let Some(handshake) = self.handshakes.get_mut(seat.index().wrapping_sub(1)) {
+            handshake.answer = Some(outcome.detached());
         }
         let params = match self.state(seat) {
             Some(SeatState::Initializing { params, forwarded: false, .. })
@@ -135,7 +138,7 @@ impl Router {
             (Outcome::Result(_), Some(answer_instead)) => answer_instead,
             (outcome, _) => outcome,
         };
-        // The requester must answer next, unless it has answered already or was not asked.
+        // The requester must answer its own `initialize` next, unless it has answered already or was sent none.
         self.handshake_turn = match self.state(request.requester) {
             Some(SeatState::Initializing { .. }) => {
                 Some((request.requester, cx.now.plus(self.chain.initialize_timeout)))
@@ -159,8 +162,9 @@ impl Router {
                 }
             }
         }
-        if let Some(greeted) = self.handshakes.get_mut(request.requester.index().wrapping_sub(1)) {
-            greeted.successor_answer = Some(outcome.detached());
+        if let Some(handshake) = self.handshakes.get_mut(request.requester.index().wrapping_sub(1))
+        {
+            handshake.successor_answer = Some(outcome.detached());
         }
         let outcome = match outcome {
             Outcome::Result(result)

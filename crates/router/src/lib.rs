@@ -1,6 +1,6 @@
 //! Decides where each message of a proxy chain goes.
 //!
-//! A chain is a row of *seats*: the editor (or an outer conductor) at seat 0, proxies after it, and the agent
+//! A chain is a sequence of *seats*: the editor (or an outer conductor) at seat 0, proxies after it, and the agent
 //! last. A [`Router`] receives events ([`Event`]) and appends actions ([`Action`]). It performs no I/O and reads
 //! no clock: the caller passes the current [`Time`] with each event. The same events always give the same actions, so a
 //! recorded run can be replayed.
@@ -37,7 +37,7 @@
 //! - [`seat`]: the chain, the state of each seat, and how components end
 //! - [`pending`]: the table of requests that wait for an answer
 //! - [`router`]: the routing rules and the shutdown of a chain
-//! - `view`: read access to the router's state
+//! - `view`: the router's state and settings, for its caller
 //! - `handshake`: the rules for `initialize`
 //! - `forwarded`: finds the requests that a component has forwarded
 //! - [`recovery`]: the rules for a component that is restarted or bypassed
@@ -45,9 +45,9 @@
 //! - `barrier`: barriers, which keep messages in order when one of them skips a component
 //! - `crash_report`: the text that describes the end of a component
 //!
-//! The router acts on three methods, `initialize`, `$/cancel_request` and `session/update`. It knows nothing
-//! of sessions. Whether a component is restarted, bypassed or given up is decided by its caller, the crate
-//! `engine`.
+//! The router acts on three methods of ACP, `initialize`, `$/cancel_request` and `session/update`, and on its own
+//! `_conductor/barrier`. It does not track sessions. The caller, the crate `engine`, decides whether a failed
+//! component is restarted or bypassed, or whether the chain shuts down.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]

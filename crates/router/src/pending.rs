@@ -132,8 +132,8 @@ pub struct PendingRequests {
 /// How many bytes are compared at most to find a request that was forwarded with changes.
 const COMPARE_BUDGET: usize = 1024 * 1024;
 
-/// The prefix of the conductor's ids. No component generates such ids, so the conductor's id is never
-/// mistaken for an id of the component.
+/// The prefix of the ids that the conductor gives to requests. It distinguishes them from ids that components
+/// choose.
 const ID_PREFIX: &str = "c:";
 
 /// The id of the request with this number.

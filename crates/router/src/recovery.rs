@@ -27,7 +27,7 @@ const MESSAGE_OVERHEAD: usize = 256;
 
 /// The messages held for one seat.
 #[derive(Debug, Clone, Default)]
-pub struct HeldQueue {
+pub(crate) struct HeldQueue {
     held: VecDeque<Held>,
     bytes: usize,
 }

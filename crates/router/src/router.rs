@@ -14,12 +14,13 @@ use crate::skip::SkipRules;
 #[derive(Debug)]
 pub struct Router {
     pub(crate) chain: Chain,
-    /// The state of each component's seat. The outer pipe has [`OuterPipe`].
+    /// For each component: the state of its seat. The state of the outer pipe is in `outer`.
     pub(crate) states: Vec<SeatState>,
     /// For each component: how the last process in its seat ended.
     pub(crate) exits: Vec<Option<Exit>>,
     /// For each component: messages held while it is recovering.
     pub(crate) held_queues: Vec<HeldQueue>,
+    /// For each component: its last handshake.
     pub(crate) handshakes: Vec<Handshake>,
     pub(crate) outer: OuterPipe,
     pub(crate) pending: PendingRequests,
@@ -137,7 +138,8 @@ impl Router {
             }
             Event::Closed { seat: Seat::OUTER, exit } => self.on_outer_closed(&exit, cx),
             Event::Closed { seat, exit } => self.on_closed(seat, exit, cx),
-            // No component waits for the answers to its requests any more. It still owes its own answers.
+            // The new process does not know the requests of the previous one. The requests that the previous
+            // process did not answer stay pending.
             Event::GreetingRetried { seat, exit } => {
                 self.record_exit(seat, exit);
                 self.pending.take_sent_by(seat);
@@ -327,7 +329,8 @@ impl Router {
         self.send_request_via(requester, call, responder, (purpose, Vec::new()), cx);
     }
 
-    /// The same. The answer goes past the seats in `via`, behind everything the responder sent before.
+    /// Like [`send_request`](Router::send_request). The answer goes past the seats in `via`, behind everything that
+    /// the responder sent before.
     fn send_request_via(
         &mut self,
         requester: Requester,
@@ -510,7 +513,7 @@ impl Router {
         match request.purpose {
             Purpose::Reinitialize => {}
             Purpose::Barrier(held) => {
-                for held in self.uncount_held(request.responder, held) {
+                for held in self.subtract_held(request.responder, held) {
                     self.release_at_shutdown(held, &error, cx);
                 }
             }

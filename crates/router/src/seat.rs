@@ -186,8 +186,8 @@ pub enum SeatState {
         params: Option<Json>,
         /// The component has sent its own `initialize` to its successor.
         forwarded: bool,
-        /// When the component became live, if it was live before and is initialized once more.
-        again: Option<Time>,
+        /// When the component became live, if it is live and is initialized once more.
+        live_since: Option<Time>,
     },
     /// The component can be sent messages.
     Live {
@@ -240,7 +240,7 @@ impl SeatState {
     /// Since when the component can be sent messages.
     pub fn live_since(&self) -> Option<Time> {
         match self {
-            SeatState::Live { since } | SeatState::Initializing { again: Some(since), .. } => {
+            SeatState::Live { since } | SeatState::Initializing { live_since: Some(since), .. } => {
                 Some(*since)
             }
             _ => None,
@@ -352,7 +352,7 @@ impl Exit {
         }
     }
 
-    /// What happened, in one word: `crashed`, `failed` or `stopped`.
+    /// What happened, as one verb: `crashed`, `failed` or `stopped`.
     pub fn verb(&self) -> &'static str {
         match self.cause {
             ExitCause::InitializeTimeout(_)

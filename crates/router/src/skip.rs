@@ -1,7 +1,7 @@
 //! The rules for messages that skip a component.
 //!
-//! A message skips a component if the SDKs of the component's generation cannot read it (an unknown
-//! `session/update`), or if the component has crashed on that kind of message before. The message goes to
+//! A message skips a component if it is a `session/update` that the SDKs of the component's generation cannot read,
+//! or if the component has crashed on that kind of message before. The message goes to
 //! the next seat as if the component had forwarded it.
 //!
 //! The order of messages stays the same. In place of the message, a *barrier* is sent through the component
@@ -25,7 +25,7 @@ const MAX_KINDS: usize = 32;
 
 /// Which messages skip one component, and how many wait to do so.
 #[derive(Debug, Default)]
-pub struct SkipRules {
+pub(crate) struct SkipRules {
     /// The updates that the component can read, if the others skip it.
     readable_updates: Option<&'static UpdateSchema>,
     /// The kinds of message on which the component has crashed.
@@ -227,7 +227,7 @@ impl Router {
     }
 
     /// Subtracts messages that no longer wait behind a barrier from the counters.
-    pub(crate) fn uncount_held(&mut self, seat: Seat, held: Vec<Held>) -> Vec<Held> {
+    pub(crate) fn subtract_held(&mut self, seat: Seat, held: Vec<Held>) -> Vec<Held> {
         let size: usize = held.iter().map(Held::size).sum();
         if let Some(skip_rules) = self.skip_rules_mut(seat) {
             let (count, bytes) = skip_rules.held;
@@ -244,7 +244,7 @@ impl Router {
         cx: &mut Context<'_>,
     ) {
         let Purpose::Barrier(held) = request.purpose else { return };
-        for held in self.uncount_held(seat, held) {
+        for held in self.subtract_held(seat, held) {
             self.resume_held(held, cx);
         }
     }
@@ -286,10 +286,10 @@ impl Router {
                 taken.push((seat, found));
             }
         }
-        taken.into_iter().flat_map(|(seat, held)| self.uncount_held(seat, held)).collect()
+        taken.into_iter().flat_map(|(seat, held)| self.subtract_held(seat, held)).collect()
     }
 
-    /// Whether a request of `requester` waits behind a barrier.
+    /// Whether `requester` waits for a request or an answer that is behind a barrier.
     pub(crate) fn waits_behind_barrier(&self, requester: Seat) -> bool {
         self.holds_behind_barriers()
             && self.pending.requests().any(|request| match &request.purpose {

@@ -1,4 +1,5 @@
-//! Read access to the router: the chain, the state of each seat, and the pending requests.
+//! The router's state for its caller: the chain, the state of each seat, and the pending requests. Also the settings
+//! that the caller changes.
 
 use acp_wire::Id;
 

@@ -5,15 +5,15 @@ use std::fmt;
 use super::updates::UpdateSchema;
 use super::{p0, p1, p2, p3, p3t, p4, p5};
 
-/// A generation of the proxy protocol. All generations have the same function and differ in spelling. Newer
-/// ones compare greater.
+/// A generation of the proxy protocol. All generations have the same function and differ in the names of methods
+/// and members. Newer ones compare greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Generation {
     /// SCP, whose proxies start their own successor.
     P0,
-    /// The text of S/ACP and P/ACP.
+    /// The form in the text of S/ACP and P/ACP, two early documents.
     P1,
-    /// The walk-throughs of S/ACP and P/ACP.
+    /// The form in the examples of the same documents, which differs from their text.
     P2,
     /// P3 with the capability at another path.
     P3t,
@@ -82,7 +82,7 @@ impl fmt::Display for Generation {
     }
 }
 
-/// What the generations differ in.
+/// The properties of one generation: everything in which the generations differ.
 #[derive(Debug)]
 pub(crate) struct GenerationTable {
     /// The short name, for `--dialect` and for users.
@@ -195,7 +195,7 @@ impl Generation {
         self.table().greeting
     }
 
-    /// The generation with this name, in upper or lower case.
+    /// The generation with this name, in upper or lower case. `P4a` and `P4b` are names of P4, too.
     pub fn from_name(name: &str) -> Option<Generation> {
         let name = match name.to_ascii_uppercase().as_str() {
             "P4A" | "P4B" => "P4".to_owned(),
@@ -220,9 +220,9 @@ impl Generation {
             let table = it.table();
             table.sends.contains(&method) || table.receives.contains(&method)
         };
-        let mut speakers = Generation::ALL.into_iter().filter(uses).peekable();
-        let first = *speakers.peek()?;
-        Some(speakers.find(|it| it.table().wrapped == wrapped).unwrap_or(first))
+        let mut candidates = Generation::ALL.into_iter().filter(uses).peekable();
+        let first = *candidates.peek()?;
+        Some(candidates.find(|it| it.table().wrapped == wrapped).unwrap_or(first))
     }
 
     /// The generation whose proxy capability is at this path.
@@ -247,7 +247,7 @@ impl Generation {
         (ours.sends, ours.wrapped) == (theirs.sends, theirs.wrapped)
     }
 
-    /// Whether its greeting must use ACP v1. Older components know no other version.
+    /// Whether components of this generation know only ACP v1, so that the greeting must use it.
     pub(crate) fn v1_only(self) -> bool {
         self.greeting() != Greeting::Proxy
     }
@@ -267,8 +267,9 @@ mod tests {
     fn newer_generations_are_greater_and_are_found_by_name() {
         assert!(Generation::ALL.is_sorted_by(|newer, older| newer > older));
         let generations = Generation::ALL.map(LinkProtocol::Generation);
-        for spoken in generations.into_iter().chain([LinkProtocol::Plain, LinkProtocol::Unknown]) {
-            assert_eq!(LinkProtocol::from_name(&spoken.to_string()), Some(spoken));
+        for protocol in generations.into_iter().chain([LinkProtocol::Plain, LinkProtocol::Unknown])
+        {
+            assert_eq!(LinkProtocol::from_name(&protocol.to_string()), Some(protocol));
         }
         assert_eq!(generations.map(LinkProtocol::generation), Generation::ALL.map(Some));
         assert_eq!(

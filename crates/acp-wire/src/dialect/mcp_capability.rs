@@ -1,15 +1,12 @@
 //! The capability "supports MCP servers over the ACP channel", which each generation has at another path.
 
 use super::generation::{Generation, Greeting};
+use super::offer::is_set;
 use super::restore::KeyPath;
 use crate::json::Json;
 
 /// The path in ACP v2. The other paths are in the tables of the generations.
 const V2: &[&str] = &["capabilities", "session", "mcp", "acp"];
-
-fn is_set(result: &Json, path: &[&str]) -> bool {
-    result.at(path).is_some_and(|value| value.as_str() != "false" && !value.is_null())
-}
 
 /// Whether this result of `initialize` has the capability, in the spelling of any generation.
 pub(crate) fn supports_mcp_over_acp(result: &Json) -> bool {
@@ -45,7 +42,11 @@ mod tests {
                     None => assert_eq!(writer.table().mcp_path, reader.table().mcp_path),
                     Some((path, yes)) => {
                         let added = original.with_at(path, Some(&yes));
-                        assert_eq!(missing_path(&added, reader), None, "{reader} reader it once");
+                        assert_eq!(
+                            missing_path(&added, reader),
+                            None,
+                            "{reader}: it is added once"
+                        );
                         assert_eq!(restored(&added, &original, &[path]), original);
                     }
                 }
@@ -59,9 +60,9 @@ mod tests {
         let (path, yes) = missing_path(&v2, Generation::P5).unwrap();
         let text = v2.with_at(path, Some(&yes)).to_string();
         assert!(text.contains(r#""session":{"mcp":{"acp":{}}}"#), "{text}");
-        let said =
+        let v1 =
             Json::trusted(r#"{"info":{},"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#);
-        assert_eq!(path_of(&said, Generation::P2), Some(Generation::P2.table().mcp_path));
+        assert_eq!(path_of(&v1, Generation::P2), Some(Generation::P2.table().mcp_path));
     }
 
     #[test]

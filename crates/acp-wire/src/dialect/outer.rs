@@ -33,7 +33,7 @@ struct Scp {
 /// How far the set-up under an SCP editor has come.
 #[derive(Debug)]
 enum ScpState {
-    /// Initialized. Only `_scp/proxy` is accepted.
+    /// The chain is initialized. Only `_scp/proxy` is accepted.
     AwaitingServers,
     /// The successors are known and not started.
     GotServers {
@@ -184,7 +184,8 @@ impl Outer {
         Some(answer)
     }
 
-    /// Adds the acceptance of the proxy role to an answer, in the way in which the role was offered.
+    /// The answer to the greeting with the acceptance of the proxy role, at the path that belongs to the offer.
+    /// `None` if nothing has to be added.
     fn accept(&mut self, id: &Id, outcome: &Outcome) -> Option<Outcome> {
         let generation = self.generation?;
         self.pending_greeting.take_if(|pending_greeting| pending_greeting == id)?;
@@ -254,8 +255,8 @@ impl Outer {
         }
     }
 
-    /// The servers of `_scp/proxy` from an SCP editor and the `initialize` for the chain that they
-    /// complete, once. `None` if no list of successors has arrived.
+    /// The list of servers from an SCP editor, which are the successors of this chain, and the `initialize` for
+    /// the complete chain. Each list is returned once. `None` if no list has arrived.
     pub fn take_scp_servers(&mut self) -> Option<(Json, Message)> {
         let scp = self.scp.as_mut()?;
         let ScpState::GotServers { id, servers } = &scp.state else { return None };

@@ -68,8 +68,8 @@ struct PendingGreeting {
     id: Id,
     /// The params before anything was added for this component.
     original_params: Json,
-    /// Its form. The generation of a component's envelopes may differ from that of the greeting that it
-    /// understands.
+    /// The form of the greeting. The generation of a component's envelopes may differ from that of the greeting
+    /// that it understands.
     greeting: Greeting,
 }
 
@@ -215,7 +215,7 @@ impl Proxy {
         Message::Response { id: id.clone(), outcome, extras: extras.clone() }.write_line(out);
     }
 
-    /// Appends a message for a component whose generation is not known.
+    /// Appends a message for a component whose generation is not known, in the pinned or the newest generation.
     fn write_in_assumed_generation(&self, toward: Side, message: &Message, out: &mut dyn Sink) {
         let generation = self.pinned.unwrap_or(Generation::P5);
         match message {
@@ -328,9 +328,9 @@ impl Proxy {
         out: &mut dyn Sink,
     ) -> Option<(Side, Message)> {
         if self.successor == ScpSuccessor::Sent && id == Id::string(SCP_ID) {
-            return self.on_successor(outcome, out);
+            return self.on_scp_answer(outcome, out);
         }
-        if let Some(index) = self.abandoned_ids.iter().position(|withdrawn| *withdrawn == id) {
+        if let Some(index) = self.abandoned_ids.iter().position(|abandoned| *abandoned == id) {
             self.abandoned_ids.remove(index);
             return None;
         }
@@ -338,10 +338,10 @@ impl Proxy {
             return Some((Side::Editor, Message::Response { id, outcome, extras }));
         };
         let outcome = match &self.state {
-            GenerationState::Unknown(Some(probe)) if probe.sent == id => {
+            GenerationState::Unknown(Some(probe)) if probe.attempt_id == id => {
                 self.on_probed(&id, outcome, out)?
             }
-            _ => self.on_accepted(self.pending_greetings[index].greeting, outcome),
+            _ => self.on_greeting_answer(self.pending_greetings[index].greeting, outcome),
         };
         self.pending_greetings.remove(index);
         let text = id.text().unwrap_or_default();
@@ -349,13 +349,14 @@ impl Proxy {
         Some((Side::Editor, Message::Response { id, outcome, extras }))
     }
 
-    /// Handles the answer to a greeting from a component whose generation is known.
-    fn on_accepted(&mut self, greeting: Greeting, outcome: Outcome) -> Outcome {
+    /// Handles the answer to a greeting from a component whose generation is known. Removes from the result what
+    /// belongs to the link only.
+    fn on_greeting_answer(&mut self, greeting: Greeting, outcome: Outcome) -> Outcome {
         let Some(generation) = self.generation() else { return outcome };
         let Outcome::Result(result) = outcome else { return outcome };
         let base = self.successor_result.as_ref().map(|(result, _)| result);
         let mut result = match self.successor_result {
-            Some((ref base, Some(word))) => restored(&result, base, &[word]),
+            Some((ref base, Some(path))) => restored(&result, base, &[path]),
             _ => result,
         };
         match greeting {
@@ -387,8 +388,8 @@ impl Proxy {
             && self.pinned.is_none_or(|pin| pin == Generation::P0)
     }
 
-    /// Handles the answer to `_scp/proxy`. An error also stands for a request that was not sent.
-    fn on_successor(&mut self, outcome: Outcome, out: &mut dyn Sink) -> Option<(Side, Message)> {
+    /// Handles the answer to `_scp/proxy`. The outcome is also an error if the request was not sent.
+    fn on_scp_answer(&mut self, outcome: Outcome, out: &mut dyn Sink) -> Option<(Side, Message)> {
         match outcome {
             Outcome::Result(successor_result) => {
                 // The component did not know its own chain when it answered `initialize`.
@@ -428,7 +429,7 @@ impl Proxy {
             // A guess counts as failed until the component answers it or sends an envelope. A log
             // notification, for example, does not confirm it.
             probe.has_responded |=
-                !probe.guess || opened.is_some() || probe.is_answered_by(&parts, line);
+                !probe.is_guess || opened.is_some() || probe.is_answered_by(&parts, line);
             if probe.needs_restart {
                 return Ok(None);
             }
@@ -518,7 +519,7 @@ impl Proxy {
                 Message::Request { id: Id::string(SCP_ID), call }.write_line(out);
                 None
             }
-            None => self.on_successor(Outcome::Error(Json::NULL), out),
+            None => self.on_scp_answer(Outcome::Error(Json::NULL), out),
         }
     }
 

@@ -16,14 +16,14 @@ pub(crate) fn end_of_run(text: &[u8], mut at: usize, non_ascii: &mut Mask) -> us
         }
         at += BLOCK_SIZE;
     }
-    let (end, high) = end_near_end(text, at);
+    let (end, high) = end_of_run_in_last_block(text, at);
     *non_ascii |= high;
     end
 }
 
-/// The same if less than a block is left.
-fn end_near_end(text: &[u8], at: usize) -> (usize, Mask) {
-    let Some(block) = text.last_chunk() else { return end_in_short_text(text, at) };
+/// [`end_of_run`] if less than a block is left. It examines the last block of the text.
+fn end_of_run_in_last_block(text: &[u8], at: usize) -> (usize, Mask) {
+    let Some(block) = text.last_chunk() else { return end_of_run_in_short_text(text, at) };
     let (ends, high) = classify(block);
     let before = at + BLOCK_SIZE - text.len();
     match ends.checked_shr((before * BITS_PER_BYTE) as u32).unwrap_or(0) {
@@ -32,7 +32,8 @@ fn end_near_end(text: &[u8], at: usize) -> (usize, Mask) {
     }
 }
 
-fn end_in_short_text(text: &[u8], at: usize) -> (usize, Mask) {
+/// [`end_of_run`] for a text shorter than a block.
+fn end_of_run_in_short_text(text: &[u8], at: usize) -> (usize, Mask) {
     let rest = text.get(at..).unwrap_or_default();
     let ends = |&byte: &u8| byte == b'"' || byte == b'\\' || byte < 0x20;
     let end = rest.iter().position(ends).map_or(text.len(), |length| at + length);
@@ -41,7 +42,7 @@ fn end_in_short_text(text: &[u8], at: usize) -> (usize, Mask) {
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "SSE2 intrinsics are unsafe functions")]
-mod block {
+mod sse2 {
     use std::arch::x86_64::{
         _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
         _mm_set1_epi8,
@@ -71,7 +72,7 @@ mod block {
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "a test compares both modules"))]
-mod word {
+mod portable {
     pub(crate) const BLOCK_SIZE: usize = 8;
 
     /// The highest bit of each byte of a block.
@@ -95,15 +96,15 @@ mod word {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-use block::{BITS_PER_BYTE, BLOCK_SIZE, classify};
 #[cfg(not(target_arch = "x86_64"))]
-use word::{BITS_PER_BYTE, BLOCK_SIZE, classify};
+use portable::{BITS_PER_BYTE, BLOCK_SIZE, classify};
+#[cfg(target_arch = "x86_64")]
+use sse2::{BITS_PER_BYTE, BLOCK_SIZE, classify};
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use block::Mask;
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use word::Mask;
+pub(crate) use portable::Mask;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use sse2::Mask;
 
 #[cfg(test)]
 mod tests {
@@ -149,13 +150,13 @@ mod tests {
                 (bytes[3], bytes[4], bytes[15]) = (first, second, first);
                 let (mut non_ascii, mut ends) = (0, 0);
                 for (index, half) in bytes.chunks_exact(8).enumerate() {
-                    let (marks, high) = word::classify(half.try_into().unwrap());
+                    let (marks, high) = portable::classify(half.try_into().unwrap());
                     for byte in 0..8 {
                         ends |= (marks >> (8 * byte + 7) & 1) << (8 * index + byte);
                         non_ascii |= (high >> (8 * byte + 7) & 1) << (8 * index + byte);
                     }
                 }
-                let found = block::classify(&bytes);
+                let found = sse2::classify(&bytes);
                 assert_eq!((u64::from(found.0), u64::from(found.1)), (ends, non_ascii));
             }
         }

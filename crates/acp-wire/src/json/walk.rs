@@ -44,7 +44,7 @@ impl<'a> Walker<'a> {
         None
     }
 
-    /// In the visitor of `object`: where the key of the member starts.
+    /// Where the key of the current member starts. For the visitor of [`object`](Walker::object).
     pub(crate) fn key_start(&self) -> usize {
         self.key_start
     }
@@ -117,8 +117,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Finds the value at a path of keys. Returns an error as soon as it is clear whether the value exists,
-    /// so that the rest of the text is not parsed.
+    /// Finds the value at a path of keys. Returns an error to stop the walk as soon as it is clear whether the
+    /// value exists, so that the rest of the text is not parsed.
     pub(crate) fn find(
         &mut self,
         path: &[&str],

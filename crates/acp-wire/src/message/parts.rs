@@ -24,17 +24,18 @@ pub(crate) struct MessageParts {
 pub(crate) struct InnerParts {
     pub method: Option<Span>,
     pub params: Option<Span>,
-    /// The inner message of older generations, which have it as one member.
+    /// The member `message`, which contains the inner message in the oldest generations.
     pub message: Option<Span>,
     /// Whether there are members other than `method`, `params` and the envelope's metadata.
     others: bool,
-    /// The position of `sessionId`; 0 if there is none. Envelopes have none.
+    /// The position of `sessionId` in the line. 0 if `params` has no such member.
     session: usize,
 }
 
 const SESSION_KEY: &[u8] = SESSION.as_bytes();
 
-/// For longer params of an envelope, the session id is located at once.
+/// The session id in the inner params of an envelope is located at once if they are longer than this. In shorter
+/// ones it is searched for when it is needed.
 const LOCATE_SESSION_ABOVE: usize = 16 * 1024;
 
 /// The error for a malformed envelope.

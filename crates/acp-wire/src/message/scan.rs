@@ -1,5 +1,6 @@
-//! Reads what is left of a line that is too long, cut off, broken, or a batch. This is enough to answer its
-//! sender, or to fail the request that it would have answered.
+//! Finds messages in a line that is too long, cut off, malformed, or a batch: the ids of each message, and whether
+//! it is a call or a response. This is enough to answer the sender of a request, or to fail the request that a lost
+//! response would have answered.
 //!
 //! The scan does not check the grammar. It follows strings and brackets, so it finds the members of the
 //! message wherever they are: after the payload, or after the damage. It reads a line in pieces and keeps
@@ -7,8 +8,8 @@
 //! end of the line backward. An id found that way is a guess. The caller must use it only if a request with
 //! this id is waiting for an answer.
 //!
-//! Components write log lines to their output, and log lines quote messages. So a line in which other text
-//! comes before the message is not a message, and neither is an object inside another object.
+//! Components write log lines to their output, and log lines quote messages. So an object that comes after other
+//! text does not count as a message, and neither does an object inside another object.
 
 use super::Id;
 use crate::json::{Json, plain_prefix_length, unquote};
@@ -50,8 +51,8 @@ impl PartialMessage {
         self.answer && !self.call
     }
 
-    /// Whether this object, found at the end of the line, is a separate message that the line quotes. The
-    /// end of a message has no members in common with its beginning.
+    /// Whether this object, found at the end of the line, is a separate message that the line quotes. It is one
+    /// if both have a member that shows their kind, or both have `jsonrpc`: one message has these members only once.
     fn is_quoted_by(&self, beginning: &PartialMessage) -> bool {
         let kinds = (beginning.answer || beginning.call) && (self.answer || self.call);
         kinds || (beginning.jsonrpc && self.jsonrpc)
@@ -69,16 +70,17 @@ impl PartialMessage {
     }
 }
 
-/// The result of a scan.
+/// The result of a [`LineScan`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScanResult {
     /// The messages in the line.
     pub messages: Vec<PartialMessage>,
     /// How many responses the line has in addition to `messages`.
     pub more_answers: usize,
-    /// The line is cut off, or has text after its end.
+    /// Brackets or strings do not match, or text follows the message. Messages or members may be missing from the
+    /// result.
     pub is_damaged: bool,
-    /// The line starts like a JSON object or array of objects.
+    /// The line starts like a JSON object or an array of objects.
     pub looks_like_json: bool,
 }
 
@@ -96,7 +98,7 @@ pub struct LineScan {
     message_start: usize,
     /// Where the first message or the array ends.
     first_end: Option<usize>,
-    /// A message that starts now comes after other text, so it does not count.
+    /// An object that starts now comes after other text, so it does not count as a message.
     follows_other_text: bool,
     depth: usize,
     in_string: bool,
@@ -113,7 +115,7 @@ pub struct LineScan {
     messages: Vec<PartialMessage>,
     /// How many responses there are beyond [`MAX_MESSAGES`].
     more_answers: usize,
-    /// The line has text after its end.
+    /// Text follows the first message or the array.
     has_trailing_text: bool,
     /// The last bytes of the line.
     tail: Vec<u8>,
@@ -192,7 +194,8 @@ impl LineScan {
         self.more_answers
     }
 
-    /// Whether brackets or strings are damaged, so that parts of the line may be missing from the result.
+    /// Whether brackets or strings do not match, or text follows the message. Messages or members may be missing
+    /// from the result.
     pub fn is_damaged(&self) -> bool {
         self.started && (self.depth > 0 || self.in_string || self.has_trailing_text)
     }
@@ -211,8 +214,8 @@ impl LineScan {
     pub fn messages(&self) -> Vec<PartialMessage> {
         let mut messages = self.messages.clone();
         if let Some(mut cut_off) = self.current.clone() {
-            // An id with which the text breaks off counts only if it is a complete string: a number may be
-            // cut.
+            // An id at which the line is cut off counts only if it is a complete string. A number may have had
+            // more digits.
             let kept = self.captured.trim_ascii_end();
             if self.capture == Capture::Id && !self.in_string && kept.ends_with(b"\"") {
                 cut_off.record_id(kept);
@@ -257,7 +260,7 @@ impl LineScan {
         self.tail.extend_from_slice(piece);
     }
 
-    /// Adds bytes to the captured text. Gives up the capture if it is too long.
+    /// Adds bytes to the captured text. Stops the capture if the text is too long.
     fn capture_bytes(&mut self, bytes: &[u8]) {
         let most = match self.capture {
             Capture::Nothing => return,

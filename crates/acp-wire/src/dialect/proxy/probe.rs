@@ -35,21 +35,25 @@ impl FirstGreeting {
 /// The state of a handshake while the component's generation is not known.
 #[derive(Debug)]
 pub(super) struct Probe {
+    /// The `initialize` that the component is to be sent, and its id.
     id: Id,
     call: Call,
+    /// The greeting of the current attempt.
     greeting: Greeting,
-    /// The current attempt is a guess.
-    pub guess: bool,
+    /// Whether the current attempt is a guess.
+    pub is_guess: bool,
     /// The id of the current attempt.
-    pub sent: Id,
-    /// The component has sent something since. If the attempt is a guess, only its answer and envelopes
-    /// count.
+    pub attempt_id: Id,
+    /// Whether the component has sent a line since the current attempt. If the attempt is a guess, only its
+    /// answer and envelopes count.
     pub has_responded: bool,
     /// The generation of the envelope in which the component has forwarded the greeting.
     pub envelope_hint: Option<Generation>,
-    tried: Vec<Attempt>,
+    /// The attempts that have failed.
+    failed_attempts: Vec<Attempt>,
     /// The component has answered the guess as an agent and must be restarted.
     pub needs_restart: bool,
+    /// The messages that are held until the generation is known, and their size.
     pub held: Vec<(Side, Message)>,
     pub held_bytes: usize,
 }
@@ -58,8 +62,8 @@ pub(super) struct Probe {
 #[derive(Debug)]
 struct Attempt {
     greeting: Greeting,
-    /// The attempt was a guess and does not count: the greeting is tried again in its turn.
-    guess: bool,
+    /// Whether the attempt was a guess that does not count. The greeting is tried again in its turn.
+    is_guess: bool,
     /// The component's reaction.
     answer: String,
     /// The component's error, if it is not the forwarded error of the conductor.
@@ -69,37 +73,39 @@ struct Attempt {
 impl Probe {
     /// The greetings that were tried and the component's reactions.
     fn summary(&self) -> String {
-        let tried = self.tried.iter().map(|Attempt { greeting, answer, .. }| match greeting {
-            Greeting::Capability => format!("initialize with the proxy capability: {answer}"),
-            greeting => format!("{}: {answer}", greeting.method()),
-        });
+        let tried =
+            self.failed_attempts.iter().map(|Attempt { greeting, answer, .. }| match greeting {
+                Greeting::Capability => format!("initialize with the proxy capability: {answer}"),
+                greeting => format!("{}: {answer}", greeting.method()),
+            });
         tried.collect::<Vec<_>>().join("; ")
     }
 
-    /// The same. `None` if the component only exited on one greeting, which the crash report says already.
+    /// The [`summary`](Probe::summary). `None` if the component only exited on one greeting, because the crash
+    /// report contains that already.
     pub(crate) fn notable_summary(&self) -> Option<String> {
-        let said = self.tried.iter().any(|it| it.answer != EXITED);
-        (self.tried.len() > 1 || said).then(|| self.summary())
+        let has_answered = self.failed_attempts.iter().any(|it| it.answer != EXITED);
+        (self.failed_attempts.len() > 1 || has_answered).then(|| self.summary())
     }
 
     /// Whether this line answers the current attempt.
     pub(crate) fn is_answered_by(&self, parts: &MessageParts, line: &Bytes) -> bool {
-        parts.method.is_none() && matches!(parts.id(line), Ok(Some(id)) if id == self.sent)
+        parts.method.is_none() && matches!(parts.id(line), Ok(Some(id)) if id == self.attempt_id)
     }
 
     fn has_tried(&self, greeting: Greeting) -> bool {
-        self.tried.iter().any(|it| it.greeting == greeting && !it.guess)
+        self.failed_attempts.iter().any(|it| it.greeting == greeting && !it.is_guess)
     }
 
     /// Whether the component has answered this greeting without accepting it.
     fn has_refused(&self, greeting: Greeting) -> bool {
-        let refused = |it: &Attempt| it.greeting == greeting && !it.guess && it.answer != EXITED;
-        self.tried.iter().any(refused)
+        let refused = |it: &Attempt| it.greeting == greeting && !it.is_guess && it.answer != EXITED;
+        self.failed_attempts.iter().any(refused)
     }
 
     pub(crate) fn can_retry(&self) -> bool {
         let left = |it: &Greeting| {
-            let current = *it == self.greeting && !self.guess && !self.needs_restart;
+            let current = *it == self.greeting && !self.is_guess && !self.needs_restart;
             !current && !self.has_tried(*it)
         };
         Greeting::ALL.iter().any(left)
@@ -107,22 +113,23 @@ impl Probe {
 
     /// The greetings on which the component has exited or is about to.
     pub(crate) fn failed(&self) -> Vec<Greeting> {
-        let present = (!self.guess && !self.needs_restart).then_some(self.greeting);
+        let current = (!self.is_guess && !self.needs_restart).then_some(self.greeting);
         let failed = |it: &Greeting| {
             let ended = |attempt: &Attempt| attempt.greeting == *it && attempt.answer == EXITED;
-            present == Some(*it) || self.tried.iter().any(|it| ended(it) && !it.guess)
+            current == Some(*it) || self.failed_attempts.iter().any(|it| ended(it) && !it.is_guess)
         };
         Greeting::ALL.into_iter().filter(failed).collect()
     }
 
-    /// Whether the component has refused an earlier greeting for another reason than not knowing it.
+    /// Whether the component has refused an earlier greeting although it knows the greeting (see
+    /// [`UNKNOWN_GREETING_CODES`]).
     pub(crate) fn was_refused(&self) -> bool {
         self.first_error().is_some_and(|error| unknown_greeting(error).is_none())
     }
 
     /// The component's first error.
     fn first_error(&self) -> Option<&Json> {
-        self.tried.iter().filter(|it| !it.guess).find_map(|it| it.error.as_ref())
+        self.failed_attempts.iter().filter(|it| !it.is_guess).find_map(|it| it.error.as_ref())
     }
 }
 
@@ -164,7 +171,7 @@ impl Proxy {
 
     /// Whether the current greeting is the one that the component understood the last time.
     pub fn is_guessing(&self) -> bool {
-        matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.guess)
+        matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.is_guess)
     }
 
     /// Whether the component did not understand the greeting that it understood the last time.
@@ -186,8 +193,7 @@ impl Proxy {
         matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.needs_restart)
     }
 
-    /// Whether the component has refused an earlier greeting for another reason than not knowing it, and
-    /// has not answered the current one.
+    /// Whether the component has refused an earlier greeting that it knows, and has not answered the current one.
     pub fn was_refused(&self) -> bool {
         matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.was_refused())
     }
@@ -236,18 +242,22 @@ impl Proxy {
             FirstGreeting::After(failed) => failed.clone(),
             _ => Vec::new(),
         };
-        let ended =
-            |greeting| Attempt { greeting, guess: false, answer: EXITED.to_owned(), error: None };
+        let ended = |greeting| Attempt {
+            greeting,
+            is_guess: false,
+            answer: EXITED.to_owned(),
+            error: None,
+        };
         let tried = failed.into_iter().filter(|it| *it != greeting).map(ended).collect();
         self.state = GenerationState::Unknown(Some(Box::new(Probe {
             id: id.clone(),
             call: call.detached(),
             greeting,
-            guess: self.first.is_guessing() && self.pinned.is_none(),
-            sent: id.clone(),
+            is_guess: self.first.is_guessing() && self.pinned.is_none(),
+            attempt_id: id.clone(),
             has_responded: false,
             envelope_hint: None,
-            tried,
+            failed_attempts: tried,
             needs_restart: false,
             held: Vec::new(),
             held_bytes: 0,
@@ -257,13 +267,14 @@ impl Proxy {
     /// Records that the current attempt has failed. A guess is dropped.
     fn record_failure(&mut self, answer: String, error: Option<Json>) {
         let GenerationState::Unknown(Some(probe)) = &mut self.state else { return };
-        let guess = std::mem::take(&mut probe.guess);
-        // The same process would refuse the same greeting again, unless it offers the role at more paths.
+        let guess = std::mem::take(&mut probe.is_guess);
+        // The same process would refuse the same greeting again. The greeting with the capability is different the
+        // next time: it offers the role at the paths of all generations.
         let narrow = matches!(self.first, FirstGreeting::Generation(_))
             && probe.greeting == Greeting::Capability;
         let counts = !guess || (error.is_some() && !narrow);
-        let attempt = Attempt { greeting: probe.greeting, guess: !counts, answer, error };
-        probe.tried.push(attempt);
+        let attempt = Attempt { greeting: probe.greeting, is_guess: !counts, answer, error };
+        probe.failed_attempts.push(attempt);
         if guess {
             self.first = FirstGreeting::Newest;
             self.guess_failed = true;
@@ -281,13 +292,16 @@ impl Proxy {
         let next = hinted.or_else(|| Greeting::ALL.into_iter().find(untried));
         probe.envelope_hint = None;
         let Some(greeting) = next.filter(|_| self.pinned.is_none()) else { return false };
-        self.pending_greetings.retain(|it| it.id != probe.sent);
-        self.abandoned_ids.push(probe.sent.clone());
+        self.pending_greetings.retain(|it| it.id != probe.attempt_id);
+        self.abandoned_ids.push(probe.attempt_id.clone());
         probe.greeting = greeting;
         probe.has_responded = false;
-        probe.sent =
-            Id::string(&format!("{}~{}", probe.id.text().unwrap_or_default(), probe.tried.len()));
-        let (sent, call) = (probe.sent.clone(), probe.call.clone());
+        probe.attempt_id = Id::string(&format!(
+            "{}~{}",
+            probe.id.text().unwrap_or_default(),
+            probe.failed_attempts.len()
+        ));
+        let (sent, call) = (probe.attempt_id.clone(), probe.call.clone());
         self.greet(greeting, &sent, &call, out);
         true
     }
@@ -347,7 +361,7 @@ impl Proxy {
                 self.set_generation(self.guessed_generation().unwrap_or(Generation::P3), out);
             }
             Greeting::Capability => {
-                let guess = probe.guess;
+                let guess = probe.is_guess;
                 self.record_failure(NOT_ACCEPTED.to_owned(), None);
                 if !guess {
                     return Some(self.give_up(out));
@@ -360,7 +374,7 @@ impl Proxy {
                 return None;
             }
         }
-        Some(self.on_accepted(greeting, outcome))
+        Some(self.on_greeting_answer(greeting, outcome))
     }
 
     /// Ends the probe without a generation. The component may be sent `initialize` again later.
@@ -372,12 +386,12 @@ impl Proxy {
             self.component,
             probe.summary(),
         );
-        let is_agent = probe.tried.last().is_some_and(|it| it.answer == NOT_ACCEPTED);
+        let is_agent = probe.failed_attempts.last().is_some_and(|it| it.answer == NOT_ACCEPTED);
         let Some(error) = probe.first_error().filter(|_| !is_agent) else {
             return Outcome::error(code::INTERNAL_ERROR, &text);
         };
         match unknown_greeting(error) {
-            // The component's error says only that it is not a proxy.
+            // The component's error means only that it is not a proxy.
             Some(code) => {
                 let data = error.member("data");
                 Outcome::Error(error_object(code, &text, data.as_ref()))
@@ -389,15 +403,15 @@ impl Proxy {
     /// Stops waiting for the answer to the current greeting and ends the probe.
     fn end_probe(&mut self, out: &mut dyn Sink) -> Option<Message> {
         let GenerationState::Unknown(Some(probe)) = &self.state else { return None };
-        let (id, sent) = (probe.id.clone(), probe.sent.clone());
+        let (id, sent) = (probe.id.clone(), probe.attempt_id.clone());
         self.record_failure("no answer".to_owned(), None);
         self.pending_greetings.retain(|it| it.id != sent);
         self.abandoned_ids.push(sent);
         Some(Message::response(id, self.give_up(out)))
     }
 
-    /// Sends the held messages in the newest generation, because no greeting was understood. The component
-    /// will hardly understand them, but it can answer.
+    /// Ends the probe and sends the held messages in the newest generation, although the component understood no
+    /// greeting. It can still answer the requests, at least with an error.
     fn release_held(&mut self, out: &mut dyn Sink) -> Option<Box<Probe>> {
         let GenerationState::Unknown(probe) = &mut self.state else { return None };
         let mut probe = probe.take()?;
