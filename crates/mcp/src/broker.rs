@@ -137,9 +137,9 @@ pub struct Broker {
     pending: PendingRequests,
 }
 
-/// The methods that the broker acts on. It ignores all other messages.
+/// The kind of a message, for the messages that the broker acts on. It ignores all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BrokerMethod {
+enum Kind {
     Initialize,
     SetUp,
     Close,
@@ -148,16 +148,16 @@ enum BrokerMethod {
     Mcp,
 }
 
-fn broker_method(call: &Call) -> Option<BrokerMethod> {
+fn kind_of(call: &Call) -> Option<Kind> {
     let method = call.method.name();
     match &*method {
         acp::UPDATE => None,
-        acp::PROMPT => Some(BrokerMethod::Prompt),
-        acp::CLOSE_SESSION | acp::DELETE_SESSION => Some(BrokerMethod::Close),
-        acp::INITIALIZE => Some(BrokerMethod::Initialize),
-        acp::CANCEL_REQUEST => Some(BrokerMethod::Cancel),
-        _ if form::is_mcp_method(&method) => Some(BrokerMethod::Mcp),
-        _ if may_carry_servers(call) => Some(BrokerMethod::SetUp),
+        acp::PROMPT => Some(Kind::Prompt),
+        acp::CLOSE_SESSION | acp::DELETE_SESSION => Some(Kind::Close),
+        acp::INITIALIZE => Some(Kind::Initialize),
+        acp::CANCEL_REQUEST => Some(Kind::Cancel),
+        _ if form::is_mcp_method(&method) => Some(Kind::Mcp),
+        _ if may_carry_servers(call) => Some(Kind::SetUp),
         _ => None,
     }
 }
@@ -208,9 +208,7 @@ impl Broker {
     /// Whether the broker has to see a message that has arrived from a component.
     pub fn is_relevant(&self, message: &Message) -> bool {
         match message {
-            Message::Request { call, .. } | Message::Notification(call) => {
-                broker_method(call).is_some()
-            }
+            Message::Request { call, .. } | Message::Notification(call) => kind_of(call).is_some(),
             Message::Response { id, .. } => {
                 !self.pending.is_empty()
                     || !self.pending_initializes.is_empty()
@@ -253,26 +251,24 @@ impl Broker {
                 Some(Message::Response { id, outcome, extras })
             }
             Message::Request { id, mut call } => {
-                match (broker_method(&call), hop.toward) {
-                    (Some(BrokerMethod::Initialize), Side::Agent) => {
+                match (kind_of(&call), hop.toward) {
+                    (Some(Kind::Initialize), Side::Agent) => {
                         self.pending_initializes.insert(hop.seat, &id);
                     }
-                    (Some(BrokerMethod::SetUp), Side::Agent) => {
+                    (Some(Kind::SetUp), Side::Agent) => {
                         self.registry.declare(hop, &id, &mut call);
                     }
-                    (Some(BrokerMethod::Mcp), Side::Agent) => {
+                    (Some(Kind::Mcp), Side::Agent) => {
                         return self.on_message_from_provider(hop.seat, Some(id), call, cx);
                     }
-                    (Some(BrokerMethod::Mcp), Side::Editor)
-                        if form::validation_error(&call).is_some() =>
-                    {
+                    (Some(Kind::Mcp), Side::Editor) if form::validation_error(&call).is_some() => {
                         let why = form::validation_error(&call).unwrap_or_default();
                         let why = format!("this mcp/message cannot be delivered: {why}");
                         let outcome = Outcome::error(code::INVALID_PARAMS, &why);
                         deliver(hop.seat, Side::Agent, Message::response(id, outcome), cx);
                         return None;
                     }
-                    (Some(BrokerMethod::Mcp), Side::Editor) if self.belongs_to(hop.seat, &call) => {
+                    (Some(Kind::Mcp), Side::Editor) if self.belongs_to(hop.seat, &call) => {
                         // The component passes on a message that is for itself, so it does not know
                         // this form.
                         let why =
@@ -281,24 +277,22 @@ impl Broker {
                         deliver(hop.seat, Side::Agent, Message::response(id, outcome), cx);
                         return None;
                     }
-                    (Some(BrokerMethod::Mcp), Side::Editor) => {
-                        self.note_known_connection(hop.seat, &call)
-                    }
+                    (Some(Kind::Mcp), Side::Editor) => self.note_known_connection(hop.seat, &call),
                     _ => {}
                 }
                 Some(Message::Request { id, call })
             }
-            Message::Notification(call) => match (broker_method(&call), hop.toward) {
-                (Some(BrokerMethod::Mcp), Side::Agent) => {
+            Message::Notification(call) => match (kind_of(&call), hop.toward) {
+                (Some(Kind::Mcp), Side::Agent) => {
                     self.on_message_from_provider(hop.seat, None, call, cx)
                 }
-                (Some(BrokerMethod::Mcp), Side::Editor)
+                (Some(Kind::Mcp), Side::Editor)
                     if form::validation_error(&call).is_some()
                         || self.belongs_to(hop.seat, &call) =>
                 {
                     None
                 }
-                (Some(BrokerMethod::Mcp), Side::Editor) => {
+                (Some(Kind::Mcp), Side::Editor) => {
                     self.note_known_connection(hop.seat, &call);
                     Some(Message::Notification(call))
                 }
@@ -336,44 +330,42 @@ impl Broker {
                 Some(Message::Response { id, outcome, extras })
             }
             Message::Request { id, mut call } => {
-                match (broker_method(&call), hop.toward) {
-                    (Some(BrokerMethod::Initialize), _) if to_agent => {
+                match (kind_of(&call), hop.toward) {
+                    (Some(Kind::Initialize), _) if to_agent => {
                         self.pending.insert(hop.seat, &id, PendingRequest::Initialize);
                     }
-                    (Some(BrokerMethod::SetUp), _) if to_agent && !self.is_bridged_outside() => {
+                    (Some(Kind::SetUp), _) if to_agent && !self.is_bridged_outside() => {
                         return self.on_set_up(id, call, cx);
                     }
-                    (Some(BrokerMethod::SetUp), Side::Agent) => {
+                    (Some(Kind::SetUp), Side::Agent) => {
                         if let Err(outcome) = self.pass_set_up(hop, to_agent, &id, &mut call) {
                             answer(hop.seat, id, outcome, cx);
                             return None;
                         }
                     }
-                    (Some(BrokerMethod::Close), _) if to_agent => {
+                    (Some(Kind::Close), _) if to_agent => {
                         if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
                             self.pending.insert(hop.seat, &id, PendingRequest::Close(session));
                         }
                     }
-                    (Some(BrokerMethod::Prompt), _) if to_agent && self.bridge.is_probing() => {
+                    (Some(Kind::Prompt), _) if to_agent && self.bridge.is_probing() => {
                         if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
                             self.pending.insert(hop.seat, &id, PendingRequest::Prompt(session));
                         }
                     }
-                    (Some(BrokerMethod::Mcp), Side::Agent) if to_agent => {
+                    (Some(Kind::Mcp), Side::Agent) if to_agent => {
                         return self.deliver_to_client(Some(id), call, cx);
                     }
-                    (Some(BrokerMethod::Mcp), Side::Agent) => {
-                        call = self.mark_if_ambiguous(hop.seat, call)
-                    }
-                    (Some(BrokerMethod::Mcp), Side::Editor) => {
+                    (Some(Kind::Mcp), Side::Agent) => call = self.mark_if_ambiguous(hop.seat, call),
+                    (Some(Kind::Mcp), Side::Editor) => {
                         return self.on_message_from_consumer(hop.seat, Some(id), call, cx);
                     }
                     _ => {}
                 }
                 Some(Message::Request { id, call })
             }
-            Message::Notification(call) => match (broker_method(&call), hop.toward) {
-                (Some(BrokerMethod::Cancel), _) => {
+            Message::Notification(call) => match (kind_of(&call), hop.toward) {
+                (Some(Kind::Cancel), _) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);
                     if let Some(id) = id {
                         if self.bridge.cancel_server_request(&id, cx) {
@@ -385,13 +377,13 @@ impl Broker {
                     }
                     Some(Message::Notification(call))
                 }
-                (Some(BrokerMethod::Mcp), Side::Agent) if to_agent => {
+                (Some(Kind::Mcp), Side::Agent) if to_agent => {
                     self.deliver_to_client(None, call, cx)
                 }
-                (Some(BrokerMethod::Mcp), Side::Agent) => {
+                (Some(Kind::Mcp), Side::Agent) => {
                     Some(Message::Notification(self.mark_if_ambiguous(hop.seat, call)))
                 }
-                (Some(BrokerMethod::Mcp), Side::Editor) => {
+                (Some(Kind::Mcp), Side::Editor) => {
                     self.on_message_from_consumer(hop.seat, None, call, cx)
                 }
                 _ => Some(Message::Notification(call)),

@@ -5,7 +5,7 @@
 use acp_wire::{Call, Message};
 use router::Seat;
 
-use super::{Broker, BrokerMethod, broker_method};
+use super::{Broker, Kind, kind_of};
 use crate::form::{self, Frame, Subject};
 
 impl Broker {
@@ -47,8 +47,8 @@ impl Broker {
 
 /// Removes the mark from a message that has passed through a component. `None` if it has none.
 pub(super) fn strip_mark(message: &Message) -> Option<Message> {
-    let unmarked = |call: &Call| match broker_method(call) {
-        Some(BrokerMethod::Mcp) => form::strip_foreign_mark(call),
+    let unmarked = |call: &Call| match kind_of(call) {
+        Some(Kind::Mcp) => form::strip_foreign_mark(call),
         _ => None,
     };
     match message {

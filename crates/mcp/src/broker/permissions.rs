@@ -4,7 +4,7 @@
 use acp_wire::{Call, Message, Outcome, Side};
 use router::{Diagnostic, Level, Seat};
 
-use super::{Action, Broker, BrokerMethod, Context, broker_method};
+use super::{Action, Broker, Context, Kind, kind_of};
 use crate::bridge::not_found_error;
 use crate::form::{self, Form, Frame, Subject};
 
@@ -16,7 +16,7 @@ impl Broker {
         let (Message::Request { call, .. } | Message::Notification(call)) = message else {
             return true;
         };
-        if broker_method(call) != Some(BrokerMethod::Mcp) {
+        if kind_of(call) != Some(Kind::Mcp) {
             return true;
         }
         let Some((form, frame)) = form::decode(call).filter(|(_, frame)| is_for_client(frame))
