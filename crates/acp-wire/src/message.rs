@@ -407,26 +407,29 @@ impl Call {
             + self.extras.as_ref().map_or(0, |it| it.len())
     }
 
-    /// Appends `,"method":…,"params":…`, the members of a message.
+    /// Appends the members of the call to a message that has other members before them.
     pub(crate) fn write_members<S: Sink + ?Sized>(&self, out: &mut S) {
         out.buffer().push(b',');
-        self.write_inner_or(None, out);
+        self.write_method_and_params(None, out);
     }
 
-    /// Appends `"method":…,"params":…`, the members of an envelope. `missing` is written in place of
-    /// missing params.
-    pub(crate) fn write_inner_or<S: Sink + ?Sized>(&self, missing: Option<&[u8]>, out: &mut S) {
-        let short = out.buffer();
-        short.extend_from_slice(b"\"method\":");
-        short.extend_from_slice(self.method.json().as_bytes());
+    /// Appends `"method":…,"params":…` and the extra members. `missing` is written in place of missing params.
+    pub(crate) fn write_method_and_params<S: Sink + ?Sized>(
+        &self,
+        missing: Option<&[u8]>,
+        out: &mut S,
+    ) {
+        let buffer = out.buffer();
+        buffer.extend_from_slice(b"\"method\":");
+        buffer.extend_from_slice(self.method.json().as_bytes());
         match (&self.params, missing) {
             (Some(params), _) => {
-                short.extend_from_slice(b",\"params\":");
+                buffer.extend_from_slice(b",\"params\":");
                 params.write(out);
             }
             (None, Some(missing)) => {
-                short.extend_from_slice(b",\"params\":");
-                short.extend_from_slice(missing);
+                buffer.extend_from_slice(b",\"params\":");
+                buffer.extend_from_slice(missing);
             }
             (None, None) => {}
         }

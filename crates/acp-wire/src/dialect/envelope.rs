@@ -73,44 +73,44 @@ impl OpenedEnvelope {
     }
 }
 
-/// Appends the envelope of a request or notification. `names` are the envelope's methods for a request and
+/// Appends the envelope of a request or notification. `methods` are the envelope's methods for a request and
 /// for a notification. A cancellation is written plain, because its id belongs to the link.
 pub(crate) fn write(
     generation: Generation,
-    names: [&str; 2],
+    methods: [&str; 2],
     id: Option<&Id>,
     call: &Call,
     out: &mut dyn Sink,
 ) {
     match call.size() < LONG_THRESHOLD {
-        true => write_to(generation, names, id, call, out.buffer()),
-        false => write_to(generation, names, id, call, out),
+        true => write_to(generation, methods, id, call, out.buffer()),
+        false => write_to(generation, methods, id, call, out),
     }
 }
 
 fn write_to<S: Sink + ?Sized>(
     generation: Generation,
-    names: [&str; 2],
+    methods: [&str; 2],
     id: Option<&Id>,
     call: &Call,
     out: &mut S,
 ) {
     let table = generation.table();
-    let short = out.buffer();
-    start_line(id, call.size(), short);
+    let buffer = out.buffer();
+    start_line(id, call.size(), buffer);
     if id.is_none() && call.is(CANCEL_REQUEST) {
         call.write_members(out);
         return end_line(out.buffer());
     }
-    short.extend_from_slice(b",\"method\":\"");
-    short.extend_from_slice(names[usize::from(id.is_none())].as_bytes());
-    short.extend_from_slice(if table.wrapped {
+    buffer.extend_from_slice(b",\"method\":\"");
+    buffer.extend_from_slice(methods[usize::from(id.is_none())].as_bytes());
+    buffer.extend_from_slice(if table.wrapped {
         b"\",\"params\":{\"message\":{"
     } else {
         b"\",\"params\":{"
     });
-    call.write_inner_or(table.no_params, out);
-    let short = out.buffer();
-    short.extend_from_slice(if table.wrapped { b"}}" } else { b"}" });
-    end_line(short);
+    call.write_method_and_params(table.no_params, out);
+    let buffer = out.buffer();
+    buffer.extend_from_slice(if table.wrapped { b"}}" } else { b"}" });
+    end_line(buffer);
 }

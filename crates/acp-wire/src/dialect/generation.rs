@@ -102,11 +102,11 @@ pub(crate) struct GenerationTable {
     pub receives: [&'static str; 2],
     /// Whether the inner message is one member, `message`, instead of the members `method` and `params`.
     pub wrapped: bool,
-    /// The text for missing params in an envelope.
+    /// What an envelope contains in place of missing params. `None` omits the member.
     pub no_params: Option<&'static [u8]>,
     /// Whether a proxy must accept the proxy capability in its answer.
     pub must_accept: bool,
-    /// Whether any value is a valid protocol version. Its documents use `"0.1.0"`.
+    /// Whether any value is a valid protocol version. The documents of some generations use `"0.1.0"`.
     pub any_version: bool,
     /// The path of the capability "supports MCP over ACP" in the result of `initialize`.
     pub mcp_path: &'static [&'static str],
@@ -114,7 +114,7 @@ pub(crate) struct GenerationTable {
     pub updates: Option<&'static UpdateSchema>,
 }
 
-/// The three greetings that ever existed, newest first.
+/// The request with which a conductor makes a component a proxy. Three forms exist, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Greeting {
     /// The method `proxy/initialize`.

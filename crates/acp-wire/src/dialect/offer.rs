@@ -31,12 +31,14 @@ const ACCEPTANCES: [KeyPath; 5] = [
     &["capabilities", "_meta", "symposium", "proxy"],
 ];
 
+/// The paths of the version next to an accepted capability in `symposium`.
 const ACCEPTED_VERSIONS: [KeyPath; 3] = [
     &["_meta", "symposium", "version"],
     &["agentCapabilities", "_meta", "symposium", "version"],
     &["capabilities", "_meta", "symposium", "version"],
 ];
 
+/// The version that the conductor writes.
 const VERSION: &str = "1.0";
 
 /// The RFD "Proxy Chains" requires a conductor to offer MCP over ACP to every proxy, and a proxy to accept
@@ -44,15 +46,17 @@ const VERSION: &str = "1.0";
 pub(crate) const MCP_OFFER: KeyPath = &["_meta", "mcp_acp_transport"];
 
 /// Adds the offer to the params: at the path of this generation, or at the paths of all generations.
-pub(crate) fn put(params: &Json, generation: Option<Generation>) -> Json {
+pub(crate) fn add_offer(params: &Json, generation: Option<Generation>) -> Json {
     match generation {
-        Some(generation) => put_at(params, generation.table().offer),
-        None => OFFERS[..3].iter().fold(params.clone(), |params, path| put_at(&params, path)),
+        Some(generation) => set_capability(params, generation.table().offer),
+        None => {
+            OFFERS[..3].iter().fold(params.clone(), |params, path| set_capability(&params, path))
+        }
     }
 }
 
-/// Sets the key at a path. Adds the version next to it if `symposium` has none.
-pub(crate) fn put_at(json: &Json, path: &[&str]) -> Json {
+/// Sets the capability at a path. Adds the version next to it if `symposium` has none.
+pub(crate) fn set_capability(json: &Json, path: &[&str]) -> Json {
     let json = match path {
         [above @ .., "symposium", _] => {
             let version = [above, &["symposium", "version"]].concat();
@@ -170,7 +174,7 @@ mod tests {
             r#"{"protocolVersion":1,"clientCapabilities":{"_meta":{"symposium":{"file_comment":true}}},"x":1e400}"#,
         ] {
             let params = json(params);
-            let offered = put(&params, None);
+            let offered = add_offer(&params, None);
             assert!(
                 is_set(&offered, OFFERS[0])
                     && is_set(&offered, OFFERS[1])
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn each_generation_gets_the_offer_at_its_own_path() {
         let params = json(r#"{"capabilities":{}}"#);
-        let offer = |name| put(&params, Generation::from_name(name)).to_string();
+        let offer = |name| add_offer(&params, Generation::from_name(name)).to_string();
         assert_eq!(
             offer("P2"),
             r#"{"capabilities":{"_meta":{"symposium":{"version":"1.0","proxy":true}}}}"#
@@ -258,7 +262,7 @@ mod tests {
                 let params = Json::parse(params.replace("VALUE", value)).unwrap();
                 let generations = ["P3", "P3t", "P2", "P1", "P0"].map(Generation::from_name);
                 for generation in generations.into_iter().chain([None]) {
-                    let offered = put(&params, generation);
+                    let offered = add_offer(&params, generation);
                     assert_eq!(restore_params(&offered, &params), params);
                     // One proxy removes the key, another one the whole object.
                     let stripped = OFFERS.iter().fold(offered, |it, path| it.with_at(path, None));
@@ -291,7 +295,7 @@ mod tests {
         ] {
             let own = json(own);
             for path in ACCEPTANCES {
-                let accepted = put_at(&own, path);
+                let accepted = set_capability(&own, path);
                 assert!(is_set(&accepted, path));
                 assert_eq!(without_acceptance(&accepted, Some(&own)), own, "{path:?}");
             }
@@ -305,10 +309,10 @@ mod tests {
             r#"{"_meta":{"proxy":false,"symposium":{"version":"1.0","x":1}},"clientCapabilities":{}}"#,
         );
         for path in [OFFERS[1], OFFERS[2], OFFERS[3]] {
-            assert_eq!(without_offer(&put_at(&params, path), path), params, "{path:?}");
+            assert_eq!(without_offer(&set_capability(&params, path), path), params, "{path:?}");
         }
         // A conductor that does not know the generation offers the role at several paths.
-        let offers = put_at(&put_at(&params, OFFERS[2]), OFFERS[3]);
+        let offers = set_capability(&set_capability(&params, OFFERS[2]), OFFERS[3]);
         assert_eq!(without_offer(&offers, OFFERS[2]), params);
         // The value at the path of the offer does not matter.
         let odd = params.with_at(OFFERS[2], Some(&Json::trusted("1")));

@@ -134,7 +134,7 @@ impl Outer {
         let version = params.member("protocolVersion").unwrap_or(Json::trusted("1"));
         let result = Json::trusted(r#"{"agentCapabilities":{},"authMethods":[]}"#)
             .with_at(&["protocolVersion"], Some(&version));
-        let result = offer::put_at(&result, p0::P0.acceptance);
+        let result = offer::set_capability(&result, p0::P0.acceptance);
         Message::response(id, Outcome::Result(result)).write_line(out);
         self.generation = Some(Generation::P0);
         self.scp = Some(Scp { initialize: call.detached(), state: ScpState::AwaitingServers });
@@ -192,7 +192,7 @@ impl Outer {
         let Outcome::Result(result) = outcome else { return None };
         match generation.greeting() {
             Greeting::Capability => {
-                Some(Outcome::Result(offer::put_at(result, generation.table().acceptance)))
+                Some(Outcome::Result(offer::set_capability(result, generation.table().acceptance)))
             }
             Greeting::Proxy if self.mcp_offered => {
                 Some(Outcome::Result(result.with_at(offer::MCP_OFFER, Some(&Json::TRUE))))

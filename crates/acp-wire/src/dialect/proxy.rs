@@ -175,7 +175,7 @@ impl Proxy {
             Greeting::Underscore => original_params.clone(),
             // An SCP proxy accepts its role without an offer. The version only shows that the conductor
             // knows SCP.
-            Greeting::Capability => offer::put(&original_params, generation),
+            Greeting::Capability => offer::add_offer(&original_params, generation),
         };
         let call = Call { method: greeting.method().into(), params: Some(params), ..call.clone() };
         Message::Request { id: id.clone(), call }.write_line(out);

@@ -49,6 +49,7 @@ struct Member {
     presence: Presence,
 }
 
+/// Whether a member may be missing or null.
 #[derive(Debug, PartialEq)]
 enum Presence {
     Required,
@@ -149,15 +150,16 @@ const LOCATIONS: Shape = Shape::List(&Shape::Object(&[
     META,
 ]));
 
-/// Any other string is read as `other`.
+/// The kind of a tool call. The SDKs read an unknown kind as `other`, so any string is valid.
 const TOOL_KIND: Shape = Shape::Text;
 
 const TOOL_STATUS: Shape = Shape::OneOf(&["pending", "in_progress", "completed", "failed"]);
 
 /// Schema 0.6.3. Its enums have the same values in all v1 schemas up to 1.15.1.
-pub(crate) static SCHEMA_0_6: UpdateSchema = UpdateSchema { kinds: OLDEST, fails_on_others: true };
+pub(crate) static SCHEMA_0_6: UpdateSchema =
+    UpdateSchema { kinds: KINDS_0_6, fails_on_others: true };
 
-const OLDEST: &[(&str, &[Member])] = &[
+const KINDS_0_6: &[(&str, &[Member])] = &[
     ("user_message_chunk", CHUNK),
     ("agent_message_chunk", CHUNK),
     ("agent_thought_chunk", CHUNK),
@@ -297,6 +299,7 @@ pub fn update_kind(params: &Json) -> Option<Json> {
     params.first_at(&["update", "sessionUpdate"]).filter(Json::is_string)
 }
 
+/// Whether the object has this member with a valid value, or may omit it.
 fn has(object: &Json, member: &Member) -> bool {
     match object.member(member.name) {
         None => member.presence != Presence::Required,
@@ -305,7 +308,7 @@ fn has(object: &Json, member: &Member) -> bool {
     }
 }
 
-/// The shapes are finite, so deeply nested values do not matter.
+/// Whether a value has this shape. The shape limits the depth of the recursion, so deeply nested values are safe.
 fn fits(value: &Json, shape: &Shape) -> bool {
     match shape {
         Shape::Text => value.is_string(),
