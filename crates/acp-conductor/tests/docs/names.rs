@@ -193,7 +193,10 @@ fn the_code_map_names_every_module() {
         let name = cells[0].trim_matches(['|', ' ', '`']);
         let Package { folder, .. } =
             package_or_folder(name).unwrap_or_else(|| panic!("no package {name}"));
-        let spans = cells[2].split('`').skip(1).step_by(2);
+        // Text in parentheses explains a module.
+        let parts = cells[2].split('(').map(|part| part.rsplit(')').next().unwrap_or_default());
+        let modules: String = parts.collect();
+        let spans = modules.split('`').skip(1).step_by(2);
         let named: BTreeSet<String> = spans.flat_map(expand).collect();
         for module in named.iter().filter(|name| !name.contains(['*', ' '])) {
             let path = folder.join("src").join(module);
