@@ -2,7 +2,8 @@
 //!
 //! Each declaration becomes an endpoint where the agent's MCP client can connect, valid for one
 //! session. The bridge connects a client to the server when the client sends its first message. So
-//! a client does not depend on the id of the session, or on the answer to the set-up request.
+//! a client can use its server before the set-up request is answered and the id of the session is
+//! known.
 
 use acp_wire::acp::SessionId;
 use acp_wire::message::error_object;
@@ -34,8 +35,8 @@ use tickets::Tickets;
 
 pub(crate) use set_up::{SetUp, SetUpDecision, SetUpDraft};
 
-/// The form of the bridge's own messages. Components of every generation between the bridge and the
-/// provider pass it on, because it is an extension that they do not know.
+/// The form of the messages that the bridge sends. Components between the bridge and the provider
+/// do not know these methods, and components of every generation pass unknown extension methods on.
 pub(crate) const BRIDGE_FORM: Form = Form::M3;
 
 /// How to bridge MCP servers to an agent that does not support MCP over ACP.
@@ -105,12 +106,12 @@ impl Bridge {
     /// do so with this transport.
     pub(crate) fn on_turn_ended(&mut self, session: &SessionId, cx: &mut Context<'_>) {
         let Some((tickets, transport)) = self.sessions.finish_probe(session) else { return };
-        let record: Vec<_> =
+        let records: Vec<_> =
             tickets.iter().filter_map(|ticket| self.tickets.get(*ticket)).collect();
-        if record.is_empty() || record.iter().any(|record| record.connected) {
+        if records.is_empty() || records.iter().any(|record| record.connected) {
             return;
         }
-        let names: Vec<_> = record.iter().map(|record| record.name.as_str()).collect();
+        let names: Vec<_> = records.iter().map(|record| record.name.as_str()).collect();
         let text = format!(
             "{} has not connected to its MCP servers ({}) over {} in its first turn; the next session \
              offers them over {}",

@@ -1,4 +1,7 @@
-//! The parts of the broker, and the path of a message through them.
+//! The [`Broker`], and the path of a message through its parts.
+//!
+//! [`Broker::arrived`] handles a message on its way to the router, and [`Broker::deliver`] a message
+//! on its way to a component. Both decode the method and call the handler in one of the modules.
 
 use acp_wire::acp::SessionId;
 use acp_wire::{Call, Id, LinkProtocol, Message, Outcome, Side, acp, code};
@@ -57,7 +60,7 @@ pub struct Context<'a> {
     pub out: &'a mut Vec<Action>,
 }
 
-/// Something that the broker wants done. The caller performs the actions in order.
+/// An action that the caller performs for the broker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Pass a message to the router, as if a component had sent it.
@@ -171,13 +174,13 @@ impl Broker {
             Mode::Agent => Seat(chain.components.len() as u16),
             Mode::Proxy => Seat::OUTER,
         };
-        let known_as = chain.component(agent_seat).map_or("", |component| &component.command);
+        let command = chain.component(agent_seat).map_or("", |component| &component.command);
         let agent = match chain.mode {
             Mode::Agent => chain.describe(agent_seat),
             Mode::Proxy => "the agent".to_owned(),
         };
         Broker {
-            bridge: Bridge::new(policy, agent_seat, agent, known_as, ids.clone()),
+            bridge: Bridge::new(policy, agent_seat, agent, command, ids.clone()),
             held: HeldDeliveries::default(),
             chain,
             agent_seat,
@@ -335,7 +338,7 @@ impl Broker {
                         self.pending.insert(hop.seat, &id, PendingRequest::Initialize);
                     }
                     (Some(Kind::SetUp), _) if to_agent && !self.is_bridged_outside() => {
-                        return self.on_set_up(id, call, cx);
+                        return self.on_set_up_for_agent(id, call, cx);
                     }
                     (Some(Kind::SetUp), Side::Agent) => {
                         if let Err(outcome) = self.pass_set_up(hop, to_agent, &id, &mut call) {
@@ -439,9 +442,9 @@ impl Broker {
         self.tick_requests(cx);
     }
 
-    /// A component has left for good, and the chain ends. Or the component was replaced before the
-    /// chain was up. The broker forgets everything the component had open. (The router answers the
-    /// requests that wait for it.)
+    /// A component has left and is not restarted, or was replaced before the chain was up. The
+    /// broker forgets its requests and the connections to its servers. The router answers the requests
+    /// that the component has not answered.
     pub fn component_removed(&mut self, seat: Seat, cx: &mut Context<'_>) {
         if seat == self.agent_seat {
             let tickets = self.held.clear();
@@ -464,32 +467,25 @@ impl Broker {
     /// The sizes of the tables, for tests: the sizes of the bridge, then servers, held messages,
     /// set-up requests, connections, and pending requests.
     pub fn sizes(&self) -> [usize; 10] {
-        let [a, b, c, d, e] = self.bridge.sizes();
         let (provider_set_ups, proxy_set_ups) = self.registry.open_set_ups();
         let connections =
             self.connections.len() + self.operations.len() + self.input_requests.len();
-        let watched = self.pending.len() + proxy_set_ups;
-        [
-            a,
-            b,
-            c,
-            d,
-            e,
-            self.registry.len(),
-            self.held.len(),
-            provider_set_ups,
-            connections,
-            watched,
-        ]
+        let pending = self.pending.len() + proxy_set_ups;
+        let (servers, held) = (self.registry.len(), self.held.len());
+        let mut sizes = [0; 10];
+        sizes[..5].copy_from_slice(&self.bridge.sizes());
+        sizes[5..].copy_from_slice(&[servers, held, provider_set_ups, connections, pending]);
+        sizes
     }
 
-    /// Whether the peer outside our chain does the bridging: in proxy mode, if the conductor above
-    /// us or the agent supports MCP over ACP.
+    /// Whether the bridging happens outside this chain: in proxy mode, if the outer conductor or the
+    /// agent supports MCP over ACP.
     fn is_bridged_outside(&self) -> bool {
         self.chain.mode == Mode::Proxy && self.bridge.native().is_some()
     }
 
-    /// Whether no seat is behind this one for a message that travels toward the editor.
+    /// Whether this is the seat of the editor, where messages toward the editor end. In proxy mode
+    /// the outer seat leads to another conductor.
     fn is_editor(&self, seat: Seat) -> bool {
         seat == Seat::OUTER && self.chain.mode == Mode::Agent
     }
@@ -513,7 +509,7 @@ impl Broker {
             }
             (PendingRequest::SetUp(set_up), outcome) => {
                 let registry = &self.registry;
-                match self.bridge.on_set_up(*set_up, outcome, |id| registry.is_scp(id), cx) {
+                match self.bridge.on_set_up_answer(*set_up, outcome, |id| registry.is_scp(id), cx) {
                     SetUpDecision::Answer(outcome) => Some(outcome),
                     SetUpDecision::Retry(draft) => {
                         self.resend_set_up(id.clone(), draft, cx);

@@ -6,7 +6,7 @@ use acp_wire::{Json, acp};
 /// The capabilities of an agent that concern MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AgentCapabilities {
-    /// Whether the agent supports MCP over ACP.
+    /// How the agent supports MCP over ACP. `None` if it does not.
     pub native: Option<NativeSupport>,
     /// The agent accepts servers over HTTP.
     pub http: bool,
@@ -79,7 +79,7 @@ impl AgentCapabilities {
     }
 }
 
-/// Adds support for MCP over ACP to an answer to `initialize`.
+/// Declares support for MCP over ACP in an answer to `initialize`.
 pub(crate) fn with_mcp_over_acp(result: &Json) -> Json {
     if acp::selects_v2(result) {
         result.with_at(V2, Some(&Json::EMPTY_OBJECT))
@@ -90,7 +90,8 @@ pub(crate) fn with_mcp_over_acp(result: &Json) -> Json {
     }
 }
 
-/// Whether an answer is of the oldest generation, whose version is a string.
+/// Whether an answer to `initialize` is of the oldest generation, in which `protocolVersion` is a
+/// string.
 pub(crate) fn has_string_version(result: &Json) -> bool {
     result.member("protocolVersion").is_some_and(|version| version.is_string())
 }

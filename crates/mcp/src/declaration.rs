@@ -16,8 +16,8 @@ use acp_wire::{Call, Json, acp};
 use crate::endpoint::Endpoint;
 use crate::form::{acp_url, escape_acp_prefix, strip_acp_prefix};
 
-/// Whether a request may declare MCP servers. Set-up requests do, and methods of later ACP versions
-/// may. So this accepts more methods than `acp_wire::acp::MethodKind::SetUpSession`.
+/// Whether a request may declare MCP servers. Methods of later ACP versions may do so too, so this
+/// function accepts more methods than `acp_wire::acp::MethodKind::SetUpSession`.
 pub fn may_carry_servers(call: &Call) -> bool {
     let method = call.method.name();
     method.starts_with("session/") && !matches!(&*method, acp::PROMPT | acp::UPDATE)
@@ -102,10 +102,10 @@ impl ServerList {
         &mut self.entries
     }
 
-    /// Removes the ACP servers that match. Returns whether any did.
-    pub(crate) fn remove_matching(&mut self, fits: impl Fn(&AcpServer) -> bool) -> bool {
+    /// Removes the ACP servers that match. Returns whether any server was removed.
+    pub(crate) fn remove_matching(&mut self, is_match: impl Fn(&AcpServer) -> bool) -> bool {
         let before = self.entries.len();
-        self.entries.retain(|entry| !entry.acp_server.as_ref().is_some_and(&fits));
+        self.entries.retain(|entry| !entry.acp_server.as_ref().is_some_and(&is_match));
         self.entries.len() < before
     }
 
@@ -120,7 +120,7 @@ impl ServerList {
         self.entries.iter().any(|entry| entry.acp_server.is_some())
     }
 
-    /// Returns the params with this list in place of theirs.
+    /// Returns the params with their list of servers replaced by this one.
     pub(crate) fn write(&self, params: &Json) -> Json {
         let servers = match self.map {
             true => Json::object(
@@ -148,13 +148,13 @@ fn read(key: Option<&str>, json: &Json) -> Option<AcpServer> {
     };
     match kind.as_str() {
         "acp" => {
-            let raw_id = [
+            let id_keys = [
                 ("serverId", Syntax::ServerId),
                 ("id", Syntax::AcpId),
                 ("uuid", Syntax::Uuid),
                 ("url", Syntax::Url),
             ];
-            let found = raw_id.into_iter().find_map(|(key, syntax)| Some((text(key)?, syntax)));
+            let found = id_keys.into_iter().find_map(|(key, syntax)| Some((text(key)?, syntax)));
             match found {
                 Some((id, syntax)) => acp_server(id, syntax),
                 None => acp_server(name.clone().unwrap_or_default(), Syntax::MissingId),

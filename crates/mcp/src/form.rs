@@ -186,7 +186,7 @@ pub(crate) fn is_mcp_method(method: &str) -> bool {
     method.starts_with("mcp/") || method.starts_with("_mcp/") || method == "_scp/mcp"
 }
 
-/// The connection id in the result of a connect, in any form.
+/// The connection id in the answer to a connect, in any form.
 pub fn connection_id_of(result: &Json) -> Option<String> {
     texts(result, &["connectionId", "connection_id"])
 }
@@ -207,8 +207,8 @@ impl Form {
         kind(self) == kind(other)
     }
 
-    /// Encodes the request that opens a connection. Unknown members are ignored everywhere, so one
-    /// encoding serves all forms that cannot be told apart.
+    /// Encodes the request that opens a connection. Unknown members are ignored everywhere, so M2,
+    /// M3 and M3t share one encoding with the members of all three.
     pub fn encode_connect(self, server: &str, proposed_id: &str) -> Call {
         let bare = Json::string(server);
         match self {

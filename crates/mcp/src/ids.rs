@@ -15,12 +15,12 @@ pub(crate) struct RequestIds {
 pub(crate) enum Purpose {
     /// A message of an MCP client, sent on behalf of the agent.
     Client,
-    /// A request of a stateless server for its client, sent on behalf of the provider.
+    /// An input request of a stateless server, sent to the consumer on behalf of the provider.
     Input,
 }
 
 impl RequestIds {
-    /// `secret`: a random word that no peer can guess.
+    /// Creates a generator of ids. `secret` is a random word that no peer can guess.
     pub(crate) fn new(secret: &str) -> RequestIds {
         RequestIds { secret: secret.to_owned(), last: 0 }
     }

@@ -17,10 +17,10 @@
 //!   unchanged.
 //! - **At the agent's seat it bridges.** An agent that does not support MCP over ACP gets an
 //!   [endpoint](Endpoint) instead: a program to start, or a URL. The agent's MCP client connects
-//!   there, and the bridge turns its messages into requests of MCP over ACP that the agent could
-//!   have sent.
+//!   there, and the bridge converts the client's messages into MCP over ACP, and sends them on behalf
+//!   of the agent.
 //!
-//! # Life of a server
+//! # Lifecycle of a server
 //!
 //! 1. A provider declares a server in a request that sets up a session, such as `session/new`. The
 //!    broker registers the server and gives it an id and a name that no other server has.

@@ -89,7 +89,8 @@ pub(crate) fn to_stateless_request(call: &Call, client: &ClientInfo) -> Call {
     Call { params: Some(params), ..call.clone() }
 }
 
-/// Removes from a stateless request what a connection has declared in `initialize`.
+/// Converts a stateless request for a connection: removes the members that a connection declares
+/// once, in `initialize`.
 pub(crate) fn to_connection_request(call: &Call) -> Call {
     let Some(mut params) = call.params.clone().filter(Json::is_object) else { return call.clone() };
     for key in [META_VERSION, META_CAPABILITIES, META_INFO] {
@@ -111,7 +112,7 @@ pub(crate) fn with_result_type(outcome: Outcome) -> Outcome {
     }
 }
 
-/// The outcome of a stateless request, for the consumer of a connection.
+/// The outcome of a stateless request, decoded for a consumer that uses a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum StatelessOutcome {
     /// The request is answered.
@@ -235,12 +236,12 @@ pub(crate) fn initialize_request(first: Option<&Call>) -> Call {
     Call::new(INITIALIZE, params)
 }
 
-/// Marks a `server/discover` of a conductor that prefers a connection. An inner conductor that
-/// represents a server with connections then refuses, because requests of that server for its
-/// client would be lost otherwise.
+/// Marks the `server/discover` of a conductor that prefers a connection. An inner conductor answers
+/// it with an error if its server has connections. The outer conductor then opens a connection, so
+/// that the server can send requests to its client.
 const PREFERS_CONNECTION: &str = "conductor/connects";
 
-/// A `server/discover` request of our own. `prefers_connection` is true if the consumer has
+/// A `server/discover` request that the broker itself sends. `prefers_connection` is true if the consumer has
 /// connections.
 pub(crate) fn discover_request(prefers_connection: bool) -> Call {
     let call = to_stateless_request(&Call::new(DISCOVER, None), &ClientInfo::unknown());

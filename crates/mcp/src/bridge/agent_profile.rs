@@ -62,7 +62,8 @@ impl AgentProfile {
         self.policy == BridgePolicy::Auto
     }
 
-    /// Records that a set-up request has succeeded with another transport.
+    /// Sets the transport of later sessions, after the agent has refused the first choice and accepted
+    /// this one.
     pub(super) fn set_fallback(&mut self, transport: Option<Transport>) {
         self.fallback = transport;
     }
@@ -109,10 +110,11 @@ impl AgentProfile {
 
     /// The transport of a known agent.
     fn known_transport(&self) -> Option<Transport> {
-        let says = self.capabilities.as_ref().map_or("", |capabilities| &capabilities.name);
+        let declared_name =
+            self.capabilities.as_ref().map_or("", |capabilities| &capabilities.name);
         let known = KNOWN_AGENTS
             .iter()
-            .find(|(name, _)| says.contains(name) || self.command.contains(name));
+            .find(|(name, _)| declared_name.contains(name) || self.command.contains(name));
         known.map(|(_, transport)| *transport)
     }
 
@@ -120,7 +122,7 @@ impl AgentProfile {
     /// agent, excludes another one.
     pub(super) fn alternative(&self, transport: Transport) -> Option<Transport> {
         let other = transport.other();
-        // Only a transport that the agent declares. Every v1 agent supports stdio.
+        // Only a transport that the agent accepts is tried.
         let offered = self.capabilities.as_ref().is_some_and(|it| match other {
             Transport::Http => it.http,
             Transport::Stdio => it.stdio,

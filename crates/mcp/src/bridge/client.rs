@@ -5,7 +5,7 @@ use acp_wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 use router::Time;
 
 use super::requests::{AnswerStatus, BridgeRequest};
-use super::timeouts::Timeouts;
+use super::timeouts::{MAX_OPEN_REQUESTS, Timeouts};
 use super::{BRIDGE_FORM, Bridge};
 use crate::broker::{Action, Context, cancelled_outcome, is_idempotent};
 use crate::endpoint::{ClientId, Ticket, Transport};
@@ -13,8 +13,9 @@ use crate::form::{Address, Direction, connection_id_of};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
 
 /// How long a client waits for the answer to its handshake, in milliseconds. After that the bridge
-/// answers in place of the server. The provider may be busy with the very request that set up the
-/// session, and the agent may answer that request only after the handshakes with all its servers.
+/// answers in place of the server. Otherwise a session could deadlock: the provider may handle no
+/// message until its set-up request is answered, and the agent may answer that request only after
+/// the handshakes with all its servers.
 const HANDSHAKE_TIMEOUT: u64 = 2_000;
 
 /// How long `notifications/initialized` is delayed, in milliseconds, to be sent together with the
@@ -175,10 +176,11 @@ impl Bridge {
                 let (id, call) = (id.detached(), call.detached());
                 let Some(client) = self.clients.get_mut(client_id) else { return };
                 let begins = call.is(INITIALIZE) || call.is(DISCOVER);
-                if begins && client.handshakes.len() >= MAX_HANDSHAKES
-                    || is_idempotent(&call) && client.timeouts.is_full()
-                {
-                    return self.refuse_excess_request(client_id, id, cx);
+                if begins && client.handshakes.len() >= MAX_HANDSHAKES {
+                    return self.refuse_excess_request(client_id, id, MAX_HANDSHAKES, cx);
+                }
+                if is_idempotent(&call) && client.timeouts.is_full() {
+                    return self.refuse_excess_request(client_id, id, MAX_OPEN_REQUESTS, cx);
                 }
                 if begins {
                     let deadline = cx.now.plus(HANDSHAKE_TIMEOUT);
@@ -237,14 +239,15 @@ impl Bridge {
         match &mut client.state {
             ClientState::Idle => {
                 let connect = BRIDGE_FORM.encode_connect(&client.server, "");
-                // Messages that could not be sent before come first.
+                // Handshake messages that were lost with a failed connection come first.
                 let unsent = client.handshakes.iter().filter(|handshake| handshake.answered);
                 let unsent =
                     unsent.map(|handshake| (Some(handshake.id.clone()), handshake.call.clone()));
-                let ready = std::mem::take(&mut client.lost_initialized);
-                let ready = ready.then(|| (None, Call::new(INITIALIZED, None)));
-                client.state =
-                    ClientState::Connecting(unsent.chain(ready).chain([(id, call)]).collect());
+                let initialized = std::mem::take(&mut client.lost_initialized);
+                let initialized = initialized.then(|| (None, Call::new(INITIALIZED, None)));
+                client.state = ClientState::Connecting(
+                    unsent.chain(initialized).chain([(id, call)]).collect(),
+                );
                 client.count_queued();
                 self.send_request(BridgeRequest::Connect(client_id), connect, cx);
             }
@@ -342,7 +345,7 @@ impl Bridge {
                 client.clear_timeout(&id);
                 let handshake = client.handshakes.iter().position(|handshake| handshake.id == id);
                 // The client has its answer and does not send the request again. Whether the server
-                // has received it is known only when it is known which component has crashed.
+                // has received it depends on which component has crashed.
                 if let (Some(index), Outcome::Error(_)) = (handshake, &outcome)
                     && client.handshakes[index].mark_for_resend()
                 {
@@ -427,8 +430,8 @@ impl Bridge {
                     });
                 }
                 // A client that has its answer does not send the handshake again.
-                let unsent = |it: &HandshakeRequest| it.answered && it.call.is(INITIALIZE);
-                client.handshakes = handshakes.into_iter().filter(unsent).collect();
+                let must_resend = |it: &HandshakeRequest| it.answered && it.call.is(INITIALIZE);
+                client.handshakes = handshakes.into_iter().filter(must_resend).collect();
             }
         }
     }
@@ -443,10 +446,10 @@ impl Bridge {
         }
         client.handshakes.retain(|handshake| handshake.id != id);
         client.clear_timeout(&id);
-        let is_meant = |(waits, _): &mut (Option<Id>, Call)| waits.as_ref() == Some(&id);
-        let mut unsent = client.deferred.extract_if(.., is_meant).count();
+        let is_cancelled = |(waits, _): &mut (Option<Id>, Call)| waits.as_ref() == Some(&id);
+        let mut unsent = client.deferred.extract_if(.., is_cancelled).count();
         if let ClientState::Connecting(queued) = &mut client.state {
-            unsent += queued.extract_if(.., is_meant).count();
+            unsent += queued.extract_if(.., is_cancelled).count();
         }
         client.count_queued();
         if client.transport == Transport::Http {
@@ -541,8 +544,9 @@ impl Bridge {
         self.on_client_disconnected(client_id, cx);
     }
 
-    /// Handles timeouts. Handshakes that have waited long enough are answered: `initialize` with
-    /// tools, which every server is assumed to have, and `server/discover` as an unknown method.
+    /// Handles timeouts, and answers handshakes that have timed out. `initialize` gets a result that
+    /// declares tools, which every server is assumed to have. `server/discover` gets the error for an
+    /// unknown method.
     pub(crate) fn tick(&mut self, provider: impl Fn(&str) -> Option<String>, cx: &mut Context<'_>) {
         self.time_out(provider, cx);
         let due = |client: &Client| {
@@ -572,7 +576,7 @@ impl Bridge {
     }
 }
 
-/// Tells a client that lists may have changed, when the server answers an `initialize` that the
+/// Notifies a client that lists may have changed, when the server answers an `initialize` that the
 /// bridge has already answered.
 fn announce_late_capabilities(
     client_id: ClientId,

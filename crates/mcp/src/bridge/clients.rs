@@ -42,8 +42,8 @@ impl Clients {
     }
 
     /// The clients that match.
-    pub(super) fn client_ids(&self, fits: impl Fn(&Client) -> bool) -> Vec<ClientId> {
-        self.iter().filter(|(_, client)| fits(client)).map(|(client_id, _)| client_id).collect()
+    pub(super) fn client_ids(&self, is_match: impl Fn(&Client) -> bool) -> Vec<ClientId> {
+        self.iter().filter(|(_, client)| is_match(client)).map(|(client_id, _)| client_id).collect()
     }
 
     /// The clients that have connected with one of these tickets.

@@ -1,6 +1,6 @@
 //! Finds out whether an agent has refused a session because of its MCP servers.
 //!
-//! JSON-RPC has no error code for this, so the text of the error has to tell. Only an error that
+//! JSON-RPC has no error code for this, so the bridge examines the text of the error. Only an error that
 //! clearly mentions MCP servers or their transport leads to another attempt. A single word such as
 //! `transport` or `sse` is not enough, because agents also connect to their models over transports.
 
@@ -48,7 +48,7 @@ const OTHER_CAUSES: [&str; 14] = [
     "sandbox",
 ];
 
-/// Phrases of the same kind.
+/// Phrases of errors that another transport does not fix.
 const OTHER_CAUSE_PHRASES: [&str; 4] =
     ["working directory", "api key", "log in", "additionaldirectories"];
 
@@ -91,8 +91,8 @@ fn words(text: &str) -> Vec<&str> {
     tokens.flat_map(|token| token.split(ends_word)).filter(|word| !word.is_empty()).collect()
 }
 
-/// Whether the text mentions the transport of MCP servers. An agent with servers over stdio does
-/// not mention HTTP because of them.
+/// Whether the text mentions the transport of MCP servers. The word `http`
+/// counts only if the servers were declared over HTTP, and not in the report of an HTTP status.
 fn mentions_transport(words: &[&str], transport: Transport) -> bool {
     let is_transport = |index: usize, word: &str| {
         let next = words.get(index + 1).copied().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::endpoint::ClientId;
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     open: BTreeMap<u64, BridgeRequest>,
-    /// The requests of clients among them: by client, id, and our own number.
+    /// The requests that forward a client's request: the client, its id, and the number in `open`.
     calls: BTreeSet<(ClientId, Id, u64)>,
 }
 
@@ -74,7 +74,7 @@ impl Requests {
         )
     }
 
-    /// The same for all requests of a client, which count as cancelled.
+    /// Changes the status of all requests of a client to cancelled. Returns their numbers.
     pub(super) fn stop_awaiting_all(&mut self, client_id: ClientId) -> Vec<u64> {
         let next = ClientId(client_id.0.saturating_add(1));
         // No id sorts before the empty string.

@@ -68,7 +68,7 @@ impl SetUpDraft {
 impl Bridge {
     /// Rewrites the servers of a set-up request for the agent. `scp` tells which servers were
     /// declared as SCP servers.
-    pub(crate) fn set_up(
+    pub(crate) fn draft_set_up(
         &mut self,
         call: &Call,
         servers: ServerList,
@@ -94,9 +94,9 @@ impl Bridge {
         transport: Option<Transport>,
         cx: &mut Context<'_>,
     ) -> Result<SetUpDraft, Outcome> {
-        let choose_declarations = self.choose_declarations(&servers, scp, transport)?;
+        let rewrites = self.choose_declarations(&servers, scp, transport)?;
         let mut draft = SetUpDraft { set_up, servers, edited: false, endpoints: Vec::new() };
-        for (index, declare_as) in choose_declarations {
+        for (index, declare_as) in rewrites {
             let entry = &mut draft.servers.entries_mut()[index];
             let Some(acp_server) = entry.acp_server.clone() else { continue };
             match declare_as {
@@ -209,7 +209,7 @@ impl Bridge {
     }
 
     /// Handles the answer of the agent to a set-up request.
-    pub(crate) fn on_set_up(
+    pub(crate) fn on_set_up_answer(
         &mut self,
         mut set_up: SetUp,
         outcome: Outcome,

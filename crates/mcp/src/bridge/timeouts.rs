@@ -1,8 +1,8 @@
 //! Timeouts of the requests of MCP clients.
 //!
-//! The time runs from the moment the client sends the request, including the time for the connect
-//! and for the server's `initialize`. (`initialize` and `server/discover` of a client have no
-//! timeout, because the bridge answers them itself after two seconds.)
+//! A timeout starts when the client sends the request. It includes the time for the connect and for
+//! the server's `initialize`. `initialize` and `server/discover` of a client have no timeout here,
+//! because the bridge answers them itself after two seconds.
 
 use std::collections::BTreeMap;
 
@@ -18,30 +18,30 @@ use crate::deadlines::Deadlines;
 use crate::endpoint::ClientId;
 
 /// The most open requests with a timeout that a client may have.
-const MAX_OPEN_REQUESTS: usize = 1000;
+pub(super) const MAX_OPEN_REQUESTS: usize = 1000;
 
 /// The requests of one client that have a timeout.
 #[derive(Debug, Default)]
 pub(super) struct Timeouts {
-    /// Their methods, by their ids.
+    /// The method of each request, by its id.
     open: BTreeMap<Id, String>,
-    until: Deadlines<Id>,
+    deadlines: Deadlines<Id>,
 }
 
 impl Timeouts {
     pub(super) fn insert(&mut self, id: &Id, call: &Call, now: Time) {
         let id = id.detached();
         self.open.insert(id.clone(), call.method.name().into_owned());
-        self.until.insert(id, now.plus(ANSWER_TIMEOUT));
+        self.deadlines.insert(id, now.plus(ANSWER_TIMEOUT));
     }
 
     pub(super) fn remove(&mut self, id: &Id) {
         self.open.remove(id);
-        self.until.remove(id);
+        self.deadlines.remove(id);
     }
 
     pub(super) fn first(&self) -> Option<Time> {
-        self.until.first()
+        self.deadlines.first()
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -49,7 +49,7 @@ impl Timeouts {
     }
 
     fn take_due(&mut self, now: Time) -> BTreeMap<Id, String> {
-        let due = self.until.take_due(now).into_iter();
+        let due = self.deadlines.take_due(now).into_iter();
         due.filter_map(|id| self.open.remove(&id).map(|method| (id, method))).collect()
     }
 }
@@ -61,20 +61,20 @@ impl Bridge {
         provider: impl Fn(&str) -> Option<String>,
         cx: &mut Context<'_>,
     ) {
-        let is_due = |until: Option<Time>| until.is_some_and(|until| until <= cx.now);
+        let is_due = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= cx.now);
         for client_id in self.clients.client_ids(|client| is_due(client.timeouts.first())) {
             let Some(client) = self.clients.get_mut(client_id) else { continue };
-            let over = client.timeouts.take_due(cx.now);
-            let is_over =
-                |waits: &Option<Id>| waits.as_ref().is_some_and(|id| over.contains_key(id));
-            client.deferred.retain(|(id, _)| !is_over(id));
+            let expired = client.timeouts.take_due(cx.now);
+            let is_expired =
+                |waits: &Option<Id>| waits.as_ref().is_some_and(|id| expired.contains_key(id));
+            client.deferred.retain(|(id, _)| !is_expired(id));
             if let ClientState::Connecting(queued) = &mut client.state {
-                queued.retain(|(id, _)| !is_over(id));
+                queued.retain(|(id, _)| !is_expired(id));
             }
             client.count_queued();
             let provider = provider(&client.server).unwrap_or_else(|| "its provider".into());
             let server = client.name.clone();
-            for (id, method) in over {
+            for (id, method) in expired {
                 let error = timeout_error(&provider, &method, &server);
                 self.cancel_requests(client_id, &id, AnswerStatus::Discarded, cx);
                 let message = Message::response(id, Outcome::Error(error));
@@ -97,18 +97,24 @@ impl Bridge {
         }
     }
 
-    /// The same for all requests of a client.
+    /// Cancels all requests of a client that were sent to the server.
     pub(super) fn cancel_all_requests(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
         for number in self.requests.stop_awaiting_all(client_id) {
             self.inject(cancel_notification(&self.request_id(number)), cx);
         }
     }
 
-    /// Refuses a request of a client that has too many open requests.
-    pub(super) fn refuse_excess_request(&self, client_id: ClientId, id: Id, cx: &mut Context<'_>) {
+    /// Refuses a request of a client that has reached a limit of open requests.
+    pub(super) fn refuse_excess_request(
+        &self,
+        client_id: ClientId,
+        id: Id,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) {
         let server = self.clients.get(client_id).map_or("", |client| &client.name);
         let why = format!(
-            "{MAX_OPEN_REQUESTS} requests wait for the MCP server '{server}', which does not answer; send the \
+            "{limit} requests wait for the MCP server '{server}', which does not answer; send the \
              request again later"
         );
         let error = error_object(code::INTERNAL_ERROR, &why, None);

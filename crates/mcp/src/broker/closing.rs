@@ -13,8 +13,9 @@ use crate::stateless::CANCELLED;
 
 impl Broker {
     /// Cancels a request that was delivered to a provider. An MCP server with connections also gets
-    /// `notifications/cancelled`. It does not answer after that, so we do. Returns true if the
-    /// provider does not know the request.
+    /// `notifications/cancelled`. The server does not answer after that, so the broker does. Returns
+    /// true if the provider does not know a request with this id, so that the cancellation must not
+    /// be passed on.
     pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
         if self.cancel_opening(seat, id, cx) {
             return true;
@@ -38,11 +39,11 @@ impl Broker {
             && let ConnectionState::Open { connection_id, .. } = &connection.state
             && let Some(server) = self.registry.get(&connection.server)
         {
-            let known_as = inner_id
+            let provider_request_id = inner_id
                 .filter(|_| connection.passes_unchanged(server))
                 .unwrap_or_else(|| id.clone());
             let address = Address { server: server.address(form), connection_id, request_id: "" };
-            for id in [known_as].iter().chain(&attempts) {
+            for id in [provider_request_id].iter().chain(&attempts) {
                 let params = Json::object([("requestId", Some(id.json().clone()))]);
                 let encoded = form.encode_message(
                     Direction::ToServer,
@@ -57,7 +58,8 @@ impl Broker {
         false
     }
 
-    /// The same for a connect: what is opened nevertheless is closed.
+    /// Cancels a consumer's connect. If the provider opens the connection nevertheless, the broker
+    /// closes it. Returns whether the request was a connect.
     fn cancel_opening(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
         let opens = |connection: &Connection| {
             connection.seat == seat && matches!(connection.state, ConnectionState::Opening(_))
@@ -77,9 +79,10 @@ impl Broker {
         true
     }
 
-    /// Cancels a request that has not been sent to the provider yet, or not again.
+    /// Cancels a request that is queued, or that waits for input of the consumer. Returns whether it
+    /// was found.
     fn cancel_queued(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
-        let waits = |item: &ConsumerMessage| item.id.as_ref() == Some(id);
+        let waits = |message: &ConsumerMessage| message.id.as_ref() == Some(id);
         let here = self.connections.numbers(|connection| connection.seat == seat);
         let found = here.iter().find_map(|number| {
             let queued = self.connections.get_mut(*number)?.queued_mut()?;
@@ -97,8 +100,8 @@ impl Broker {
         known
     }
 
-    /// Closes a connection at the request of its consumer. `connect_id` is the id of the consumer's
-    /// disconnect, if that is a request.
+    /// Closes a connection at the request of its consumer. `disconnect_id` is the id of the
+    /// consumer's disconnect, if that is a request.
     pub(super) fn close_connection(
         &mut self,
         number: ConnectionNumber,
@@ -204,7 +207,8 @@ impl Broker {
         Some(connection)
     }
 
-    /// Ends a connection and tells the consumer, if it knows of the connection.
+    /// Ends a connection. Sends a disconnect to the consumer, if it has an id for the
+    /// connection.
     pub(super) fn close_for_consumer(
         &mut self,
         number: ConnectionNumber,

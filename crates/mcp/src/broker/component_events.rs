@@ -17,7 +17,7 @@ use crate::form::{self, Form, Frame, Subject, connection_id_of};
 use crate::stateless::{INITIALIZE, INITIALIZED};
 
 impl Broker {
-    /// A component is down. The router answers the requests it owed, so nothing is answered here.
+    /// A component is down. The router answers the requests that it has not answered.
     /// Its servers wait for [`component_restarted`](Broker::component_restarted) or
     /// [`component_bypassed`](Broker::component_bypassed).
     pub fn component_down(&mut self, seat: Seat, cx: &mut Context<'_>) {
@@ -34,7 +34,7 @@ impl Broker {
             self.remove_if_unused(&key, cx);
         }
         if seat == self.agent_seat {
-            // For the router, the held messages are delivered, so it answers the requests.
+            // The router counts the held messages as delivered, so it answers their requests.
             self.held.clear();
             self.bridge.on_agent_down(cx);
         }
@@ -88,7 +88,7 @@ impl Broker {
         }
     }
 
-    /// Keeps the `initialize` of clients that we have answered in place of the server. Such a
+    /// Keeps the `initialize` of a client that the bridge has answered in place of the server. Such a
     /// client does not send it again.
     fn keep_handshakes(&mut self, owed: Vec<ProviderRequest>) {
         for request in owed {
@@ -106,8 +106,8 @@ impl Broker {
     /// Forgets all ids that only a provider knew.
     pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
         self.connections.forget_provider_ids(seat);
-        self.operations.forget_provider_ids(seat);
-        self.input_requests.forget_provider_ids(seat);
+        self.operations.forget_provider(seat);
+        self.input_requests.forget_provider(seat);
     }
 
     /// Suspends the connections to a provider that is down. The router answers the queued requests,
@@ -119,10 +119,10 @@ impl Broker {
         for number in here {
             let announced = self.connections.has_consumer_id(number);
             let Some(connection) = self.connections.get_mut(number) else { continue };
-            let waits_to_be_ready = connection
+            let has_queued_initialized = connection
                 .queued_mut()
                 .is_some_and(|it| it.iter().any(|it| it.call.is(INITIALIZED)));
-            if waits_to_be_ready {
+            if has_queued_initialized {
                 connection.record_initialized();
             }
             connection.state = ConnectionState::Opening(Vec::new());
@@ -166,11 +166,11 @@ impl Broker {
     fn reopen(&mut self, number: ConnectionNumber, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get(number) else { return };
         let Some(server) = self.registry.get(&connection.server) else { return };
-        let theirs = match &connection.consumer {
+        let consumer_form = match &connection.consumer {
             Consumer::Connection { form, .. } | Consumer::Server { form, .. } => *form,
             Consumer::Stateless => Form::M7,
         };
-        let form = server.form_for(theirs);
+        let form = server.form_for(consumer_form);
         self.open_connection(number, form, None, None, cx);
     }
 

@@ -16,7 +16,8 @@ use crate::form::{Address, Answer, Direction, Form};
 use crate::ids::{Purpose, RequestIds};
 use crate::stateless::ClientInfo;
 
-/// The most bytes that may be queued for one server until its connection is open.
+/// The most bytes that may be queued for one connection, or one MCP client, until the connection is
+/// open.
 pub(crate) const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
 
 /// The most bytes of requests that are kept for each provider, to repeat them when its server
@@ -44,8 +45,7 @@ pub(super) struct Connection {
     pub consumer: Consumer,
     /// The side of the provider.
     pub state: ConnectionState,
-    /// The answer of the server to an `initialize` of ours, which we sent on behalf of a stateless
-    /// consumer.
+    /// The answer of the server to an `initialize` that the broker has sent in place of the consumer.
     pub initialize_result: Option<Json>,
     /// The handshake of the consumer. It is repeated if the provider is restarted.
     pub handshake: Option<ConsumerHandshake>,
@@ -85,7 +85,7 @@ pub(super) enum Consumer {
 pub(super) enum ConnectionState {
     /// The connection is not open yet. Messages are queued.
     Opening(Vec<ConsumerMessage>),
-    /// The connection is open, and we have sent `initialize` in place of the consumer. Messages are
+    /// The connection is open, and the broker has sent `initialize` in place of the consumer. Messages are
     /// queued.
     Initializing { form: Form, connection_id: String, queued: Vec<ConsumerMessage> },
     /// The connection is open.
@@ -116,10 +116,12 @@ impl Connection {
     pub(super) fn passes_unchanged(&self, server: &Server) -> bool {
         let ConnectionState::Open { form, connection_id } = &self.state else { return false };
         match &self.consumer {
-            Consumer::Connection { form: theirs, id } => {
-                theirs.shares_messages_with(*form) && id == connection_id
+            Consumer::Connection { form: consumer_form, id } => {
+                consumer_form.shares_messages_with(*form) && id == connection_id
             }
-            Consumer::Server { form: theirs, id } => theirs == form && *id == server.provider_id,
+            Consumer::Server { form: consumer_form, id } => {
+                consumer_form == form && *id == server.provider_id
+            }
             Consumer::Stateless => false,
         }
     }
@@ -152,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// The same, to be changed.
+    /// The messages that wait until the connection is open, to be changed.
     pub(super) fn queued_mut(&mut self) -> Option<&mut Vec<ConsumerMessage>> {
         match &mut self.state {
             ConnectionState::Opening(queued) | ConnectionState::Initializing { queued, .. } => {
@@ -182,7 +184,7 @@ pub(super) fn request_or_notification(id: Option<Id>, call: Call) -> Message {
     }
 }
 
-/// Cancels the open requests that we have sent to a consumer on behalf of a server.
+/// Cancels the unanswered requests that the broker has sent to a consumer on behalf of a server.
 pub(super) fn cancel_input_requests(
     ids: &RequestIds,
     seat: Seat,

@@ -9,7 +9,8 @@ use super::connection::{Connection, Consumer, ConsumerMessage};
 use crate::deadlines::Deadlines;
 use crate::form::{Form, Frame};
 
-/// Names one connection inside the broker. Consumers and providers know the connection by ids of their own.
+/// Identifies one connection inside the broker. The consumer and the provider each use another id
+/// for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ConnectionNumber(pub u64);
 
@@ -29,7 +30,7 @@ pub(super) struct Connections {
     by_provider_id: BTreeMap<(Seat, String), ConnectionNumber>,
     /// Connections whose id has not reached the agent yet.
     unannounced: BTreeSet<ConnectionNumber>,
-    /// When the first queued message of a connection times out, or earlier.
+    /// When to check the queue of a connection: not later than the first timeout in it.
     queue_deadlines: Deadlines<ConnectionNumber>,
     /// The form of the last message of a consumer.
     last_consumer_form: Option<Form>,
@@ -53,13 +54,16 @@ impl Connections {
     }
 
     /// The numbers of the connections that match.
-    pub(super) fn numbers(&self, fits: impl Fn(&Connection) -> bool) -> Vec<ConnectionNumber> {
-        self.iter().filter(|(_, connection)| fits(connection)).map(|(number, _)| number).collect()
+    pub(super) fn numbers(&self, is_match: impl Fn(&Connection) -> bool) -> Vec<ConnectionNumber> {
+        self.iter()
+            .filter(|(_, connection)| is_match(connection))
+            .map(|(number, _)| number)
+            .collect()
     }
 
     /// Whether any connection matches.
-    pub(super) fn any(&self, fits: impl Fn(&Connection) -> bool) -> bool {
-        self.all.values().any(fits)
+    pub(super) fn any(&self, is_match: impl Fn(&Connection) -> bool) -> bool {
+        self.all.values().any(is_match)
     }
 
     pub(super) fn add(&mut self, number: ConnectionNumber, connection: Connection) {
@@ -76,7 +80,7 @@ impl Connections {
         Some(connection)
     }
 
-    /// Removes the connections to a provider that has left for good.
+    /// Removes the connections to a provider that is not restarted.
     pub(super) fn forget(&mut self, seat: Seat) {
         self.all.retain(|_, connection| connection.seat != seat);
         let all = &self.all;
@@ -85,7 +89,8 @@ impl Connections {
         self.forget_provider_ids(seat);
     }
 
-    /// Forgets the ids that a provider knows. They are not valid after its end.
+    /// Forgets the ids that a provider has given to its connections. A restarted provider does not
+    /// know them.
     pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
         self.by_provider_id.retain(|(key_seat, _), _| *key_seat != seat);
     }
@@ -132,7 +137,8 @@ impl Connections {
         free
     }
 
-    /// Whether the consumer has received the id of its connection.
+    /// Whether [`assign_id`](Connections::assign_id) has given the connection its id for the
+    /// consumer.
     pub(super) fn has_consumer_id(&self, number: ConnectionNumber) -> bool {
         match self.all.get(&number).map(|connection| &connection.consumer) {
             Some(Consumer::Connection { id, .. }) => self.by_consumer_id.get(id) == Some(&number),
@@ -140,7 +146,7 @@ impl Connections {
         }
     }
 
-    /// Records that the id of a connection is on its way to the agent.
+    /// Records that the id of a connection is sent toward the agent and has not reached it.
     pub(super) fn mark_unannounced(&mut self, number: ConnectionNumber) {
         self.unannounced.insert(number);
     }
@@ -173,12 +179,11 @@ impl Connections {
         if self.last_consumer_form != Some(Form::M2) {
             return form;
         }
-        let theirs =
-            self.all.values_mut().filter_map(|connection| match &mut connection.consumer {
-                Consumer::Connection { form, .. } if *form == Form::M3 => Some(form),
-                _ => None,
-            });
-        theirs.for_each(|form| *form = Form::M2);
+        let forms = self.all.values_mut().filter_map(|connection| match &mut connection.consumer {
+            Consumer::Connection { form, .. } if *form == Form::M3 => Some(form),
+            _ => None,
+        });
+        forms.for_each(|form| *form = Form::M2);
         if form == Form::M3 { Form::M2 } else { form }
     }
 }
@@ -190,7 +195,7 @@ impl Connections {
         self.queue_deadlines.first()
     }
 
-    /// Sets the deadline of a queued message.
+    /// Sets the deadline of a connection's queue, unless it has one already.
     pub(super) fn set_queue_deadline(&mut self, number: ConnectionNumber, deadline: Option<Time>) {
         if let Some(deadline) = deadline.filter(|_| !self.queue_deadlines.contains(&number)) {
             self.queue_deadlines.insert(number, deadline);
@@ -199,17 +204,18 @@ impl Connections {
 
     /// Removes and returns the queued messages that have timed out, with their connections.
     pub(super) fn take_expired(&mut self, now: Time) -> Vec<(ConnectionNumber, ConsumerMessage)> {
-        let late =
-            |item: &mut ConsumerMessage| item.deadline.is_some_and(|deadline| deadline <= now);
-        let mut over = Vec::new();
+        let late = |message: &mut ConsumerMessage| {
+            message.deadline.is_some_and(|deadline| deadline <= now)
+        };
+        let mut expired = Vec::new();
         for number in self.queue_deadlines.take_due(now) {
             let connection = self.all.get_mut(&number);
             let Some(queued) = connection.and_then(Connection::queued_mut) else { continue };
-            over.extend(queued.extract_if(.., late).map(|item| (number, item)));
-            if let Some(next) = queued.iter().filter_map(|item| item.deadline).min() {
+            expired.extend(queued.extract_if(.., late).map(|message| (number, message)));
+            if let Some(next) = queued.iter().filter_map(|message| message.deadline).min() {
                 self.queue_deadlines.insert(number, next);
             }
         }
-        over
+        expired
     }
 }

@@ -1,5 +1,4 @@
-//! Messages of consumers: the broker delivers them to the provider in its own form, or answers
-//! them.
+//! Messages of consumers. The broker delivers them in the form of the provider, or answers them.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
@@ -56,27 +55,28 @@ impl Broker {
                 let deadline = has_timeout(&mcp_call).then(|| cx.now.plus(ANSWER_TIMEOUT));
                 let (request_id, original) = (String::new(), Some(call));
                 let call = mcp_call;
-                let item = ConsumerMessage { id, inner_id, request_id, call, original, deadline };
-                self.on_mcp_message_from_consumer(seat, form, target, item, cx)
+                let message =
+                    ConsumerMessage { id, inner_id, request_id, call, original, deadline };
+                self.on_mcp_message_from_consumer(seat, form, target, message, cx)
             }
         }
     }
 
     /// The public id of the server that a consumer names, if this seat provides it.
     fn provided_server(&self, seat: Seat, form: Form, server: &str) -> Option<String> {
-        // If the conductor above us translates, it does so for its own providers.
+        // The outer conductor translates for the providers outside this chain.
         let is_outside = seat == Seat::OUTER && self.is_bridged_outside();
         let provider = self.registry.provider_of(form, server);
         self.registry.find(form, server).filter(|_| provider == Some(seat) && !is_outside)
     }
 
-    /// Handles an MCP message of a consumer. `item.original` is the message as it arrived.
+    /// Handles an MCP message of a consumer. `message.original` is the message as it arrived.
     fn on_mcp_message_from_consumer(
         &mut self,
         seat: Seat,
         form: Form,
         target: Target,
-        mut item: ConsumerMessage,
+        mut message: ConsumerMessage,
         cx: &mut Context<'_>,
     ) -> Option<Message> {
         match target {
@@ -84,27 +84,48 @@ impl Broker {
                 let number = self.connections.number_of(&connection_id);
                 let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
                     let what = format!("connection '{connection_id}'");
-                    return self.pass_on_or_refuse(seat, item.id, form, &what, item.original?, cx);
+                    return self.pass_on_or_refuse(
+                        seat,
+                        message.id,
+                        form,
+                        &what,
+                        message.original?,
+                        cx,
+                    );
                 };
-                self.send(number, item, cx);
+                self.send(number, message, cx);
                 None
             }
             Target::Server(server) => {
                 let Some(key) = self.provided_server(seat, form, &server) else {
                     let what = format!("server '{server}'");
-                    return self.pass_on_or_refuse(seat, item.id, form, &what, item.original?, cx);
+                    return self.pass_on_or_refuse(
+                        seat,
+                        message.id,
+                        form,
+                        &what,
+                        message.original?,
+                        cx,
+                    );
                 };
                 let number = self.connection_to_server(seat, &key, form, server, cx)?;
-                self.send(number, item, cx);
+                self.send(number, message, cx);
                 None
             }
             Target::Operation { server, request_id } => {
                 let Some(key) = self.provided_server(seat, form, &server) else {
                     let what = format!("server '{server}'");
-                    return self.pass_on_or_refuse(seat, item.id, form, &what, item.original?, cx);
+                    return self.pass_on_or_refuse(
+                        seat,
+                        message.id,
+                        form,
+                        &what,
+                        message.original?,
+                        cx,
+                    );
                 };
-                item.request_id = request_id;
-                self.on_operation(seat, key, item, cx)
+                message.request_id = request_id;
+                self.on_operation(seat, key, message, cx)
             }
         }
     }
@@ -131,19 +152,20 @@ impl Broker {
         Some(number)
     }
 
-    /// Handles a message of a stateless consumer. `item.original` is the message as it arrived.
+    /// Handles a message of a stateless consumer. `message.original` is the message as it arrived.
     fn on_operation(
         &mut self,
         seat: Seat,
         key: String,
-        mut item: ConsumerMessage,
+        mut message: ConsumerMessage,
         cx: &mut Context<'_>,
     ) -> Option<Message> {
-        let call = item.original.take()?;
+        let call = message.original.take()?;
         let server = self.registry.get_mut(&key)?;
         server.consumer_raw_id = raw_server_id(&call);
         if server.form_for(Form::M7) == Form::M7 {
-            let ConsumerMessage { id, inner_id, request_id, call: mcp_call, deadline, .. } = item;
+            let ConsumerMessage { id, inner_id, request_id, call: mcp_call, deadline, .. } =
+                message;
             let form_known = server.form_known;
             let call = match server.consumer_raw_id.as_ref() == Some(&server.raw_provider_id) {
                 true => call,
@@ -168,12 +190,14 @@ impl Broker {
             }
             return Some(request_or_notification(id, call));
         }
-        if let Some(id) = item.id.as_ref().filter(|_| stateless::prefers_connection(&item.call)) {
+        if let Some(id) =
+            message.id.as_ref().filter(|_| stateless::prefers_connection(&message.call))
+        {
             let error = stateless::method_not_found(DISCOVER);
             answer(seat, id.clone(), Outcome::Error(error), cx);
             return None;
         }
-        self.send_stateless(&key, item, cx);
+        self.send_stateless(&key, message, cx);
         None
     }
 
@@ -219,7 +243,7 @@ impl Broker {
     pub(super) fn send_stateless(
         &mut self,
         key: &str,
-        item: ConsumerMessage,
+        message: ConsumerMessage,
         cx: &mut Context<'_>,
     ) {
         let open = |connection: &Connection| {
@@ -240,10 +264,12 @@ impl Broker {
                 number
             }
         };
-        if let Some(id) = item.id.as_ref().filter(|_| self.is_active(number, &item.request_id)) {
+        if let Some(id) =
+            message.id.as_ref().filter(|_| self.is_active(number, &message.request_id))
+        {
             let why = format!(
                 "the requestId '{}' is in use by a request that is not answered",
-                item.request_id
+                message.request_id
             );
             let Some(connection) = self.connections.get(number) else { return };
             return answer(
@@ -253,28 +279,28 @@ impl Broker {
                 cx,
             );
         }
-        self.send(number, item, cx);
+        self.send(number, message, cx);
     }
 
     /// Whether a stateless consumer has an open request with this `requestId`.
     fn is_active(&self, number: ConnectionNumber, request_id: &str) -> bool {
         let queued = self.connections.get(number).and_then(Connection::queued);
         self.operations.is_active(number, request_id)
-            || queued.into_iter().flatten().any(|item| item.request_id == request_id)
+            || queued.into_iter().flatten().any(|message| message.request_id == request_id)
     }
 
     /// Sends a message to the provider, queues it, or answers it.
     pub(super) fn send(
         &mut self,
         number: ConnectionNumber,
-        item: ConsumerMessage,
+        message: ConsumerMessage,
         cx: &mut Context<'_>,
     ) {
-        let item = match item.call.is(INITIALIZE) {
-            true => self.open_for_second_initialize(number, item, cx),
-            false => Some(item),
+        let message = match message.call.is(INITIALIZE) {
+            true => self.open_for_second_initialize(number, message, cx),
+            false => Some(message),
         };
-        let Some(item) = item else { return };
+        let Some(message) = message else { return };
         let Some(connection) = self.connections.get_mut(number) else { return };
         if self.registry.get(&connection.server).is_none() {
             return;
@@ -284,19 +310,20 @@ impl Broker {
                 if queued.is_empty() {
                     connection.queued_bytes = 0;
                 }
-                let size = memory_size(&item.call) + item.original.as_ref().map_or(0, memory_size);
+                let size =
+                    memory_size(&message.call) + message.original.as_ref().map_or(0, memory_size);
                 if connection.queued_bytes + size > MAX_QUEUED_BYTES {
-                    return self.refuse_queued(number, item, cx);
+                    return self.refuse_queued(number, message, cx);
                 }
                 connection.queued_bytes += size;
-                let call = item.call.detached();
-                let original = item.original.as_ref().map(Call::detached);
-                let deadline = item.deadline;
-                queued.push(ConsumerMessage { call, original, ..item });
+                let call = message.call.detached();
+                let original = message.original.as_ref().map(Call::detached);
+                let deadline = message.deadline;
+                queued.push(ConsumerMessage { call, original, ..message });
                 self.connections.set_queue_deadline(number, deadline);
             }
-            ConnectionState::Open { .. } => self.send_on_open_connection(number, item, cx),
-            ConnectionState::Stateless(_) => self.send_to_stateless_server(number, item, 0, cx),
+            ConnectionState::Open { .. } => self.send_on_open_connection(number, message, cx),
+            ConnectionState::Stateless(_) => self.send_to_stateless_server(number, message, 0, cx),
         }
     }
 
@@ -304,22 +331,22 @@ impl Broker {
     fn send_on_open_connection(
         &mut self,
         number: ConnectionNumber,
-        item: ConsumerMessage,
+        message: ConsumerMessage,
         cx: &mut Context<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let Some(server) = self.registry.get(&connection.server) else { return };
         let ConnectionState::Open { form, connection_id } = &connection.state else { return };
         let (form, connection_id) = (*form, connection_id.clone());
-        if item.call.is(INITIALIZED) {
+        if message.call.is(INITIALIZED) {
             connection.record_initialized();
         }
         if matches!(connection.consumer, Consumer::Stateless) {
-            return self.send_stateless_on_connection(number, form, &connection_id, item, cx);
+            return self.send_stateless_on_connection(number, form, &connection_id, message, cx);
         }
         let (seat, unchanged) = (connection.seat, connection.passes_unchanged(server));
         let kept = server.must_keep_request(form);
-        let ConsumerMessage { id, inner_id, request_id, call, original, deadline } = item;
+        let ConsumerMessage { id, inner_id, request_id, call, original, deadline } = message;
         if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
             // MCP with connections does not have this method, and not every server answers
             // an unknown method.
@@ -374,7 +401,7 @@ impl Broker {
     pub(super) fn send_to_stateless_server(
         &mut self,
         number: ConnectionNumber,
-        item: ConsumerMessage,
+        message: ConsumerMessage,
         rounds: u8,
         cx: &mut Context<'_>,
     ) {
@@ -382,12 +409,12 @@ impl Broker {
         let Some(server) = self.registry.get(&connection.server) else { return };
         let ConnectionState::Stateless(client) = &mut connection.state else { return };
         let seat = connection.seat;
-        let ConsumerMessage { id: Some(id), inner_id, call, deadline, .. } = item else {
-            if item.call.is(INITIALIZED) {
+        let ConsumerMessage { id: Some(id), inner_id, call, deadline, .. } = message else {
+            if message.call.is(INITIALIZED) {
                 connection.record_initialized();
             }
             // A stateless server gets no notifications, except that a request is cancelled.
-            if let Some(id) = self.find_cancelled_request(number, &item.call) {
+            if let Some(id) = self.find_cancelled_request(number, &message.call) {
                 deliver(seat, Side::Editor, cancel_notification(&id), cx);
             }
             return;
@@ -443,7 +470,12 @@ impl Broker {
     }
 
     /// Refuses a message because too many bytes are queued for its server.
-    fn refuse_queued(&self, number: ConnectionNumber, item: ConsumerMessage, cx: &mut Context<'_>) {
+    fn refuse_queued(
+        &self,
+        number: ConnectionNumber,
+        message: ConsumerMessage,
+        cx: &mut Context<'_>,
+    ) {
         let Some(connection) = self.connections.get(number) else { return };
         let Some(server) = self.registry.get(&connection.server) else { return };
         let why = format!(
@@ -452,19 +484,19 @@ impl Broker {
             server.name,
             self.chain.describe(connection.seat)
         );
-        match item.id {
+        match message.id {
             Some(id) => {
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
                 let mcp_answer = Answer::FromServer(Outcome::Error(error));
                 answer(
                     connection.seat,
                     id,
-                    encode_answer_for(connection, server, item.inner_id.as_ref(), mcp_answer),
+                    encode_answer_for(connection, server, message.inner_id.as_ref(), mcp_answer),
                     cx,
                 );
             }
             None => {
-                let text = format!("{} dropped: {why}", item.call.method.name());
+                let text = format!("{} dropped: {why}", message.call.method.name());
                 cx.out.push(Action::Report(Diagnostic {
                     level: Level::Warn,
                     seat: connection.seat,
@@ -497,12 +529,12 @@ impl Broker {
         number: ConnectionNumber,
         form: Form,
         connection_id: &str,
-        item: ConsumerMessage,
+        message: ConsumerMessage,
         cx: &mut Context<'_>,
     ) {
         let Some(connection) = self.connections.get(number) else { return };
         let Some(server) = self.registry.get(&connection.server) else { return };
-        let ConsumerMessage { id: Some(id), inner_id, request_id, call, deadline, .. } = item
+        let ConsumerMessage { id: Some(id), inner_id, request_id, call, deadline, .. } = message
         else {
             return;
         };
@@ -549,10 +581,10 @@ impl Broker {
         if !call.is(CANCELLED) {
             return None;
         }
-        let meant = Id::new(call.params.as_ref()?.member("requestId")?)?;
+        let cancelled_id = Id::new(call.params.as_ref()?.member("requestId")?)?;
         self.pending.iter().find_map(|((_, name), request)| match request {
             ProviderRequest::Forward { connection, inner_id: Some(inner_id), .. }
-                if *connection == number && *inner_id == meant =>
+                if *connection == number && *inner_id == cancelled_id =>
             {
                 Some(name.clone())
             }

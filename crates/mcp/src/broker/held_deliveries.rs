@@ -99,20 +99,21 @@ impl Broker {
         seat == self.agent_seat && !self.held.is_empty()
     }
 
-    /// Calls `act`, and moves its deliveries behind the held messages.
+    /// Calls `act`. If messages for the agent are held, queues the new deliveries to the agent
+    /// behind them.
     pub(super) fn after_held<T>(
         &mut self,
         cx: &mut Context<'_>,
         act: impl FnOnce(&mut Broker, &mut Context<'_>) -> T,
     ) -> T {
         let from = cx.out.len();
-        let done = act(self, cx);
+        let result = act(self, cx);
         self.held.hold_back(self.agent_seat, from, cx);
-        done
+        result
     }
 
     /// The shell has opened the endpoint that an [`Action::OpenEndpoint`] requested, or reports why it
-    /// could not. It answers each of them once.
+    /// could not. The shell answers each of these actions once.
     pub fn endpoint_opened(
         &mut self,
         ticket: Ticket,

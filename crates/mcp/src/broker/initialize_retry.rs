@@ -140,20 +140,20 @@ impl Broker {
     pub(super) fn open_for_second_initialize(
         &mut self,
         number: ConnectionNumber,
-        item: ConsumerMessage,
+        message: ConsumerMessage,
         cx: &mut Context<'_>,
     ) -> Option<ConsumerMessage> {
-        let Some(connection) = self.connections.get_mut(number) else { return Some(item) };
+        let Some(connection) = self.connections.get_mut(number) else { return Some(message) };
         let ConnectionState::Open { form, connection_id } = &connection.state else {
-            return Some(item);
+            return Some(message);
         };
         if !connection.initialize_unanswered || !form.has_connections() {
-            return Some(item);
+            return Some(message);
         }
         connection.initialize_unanswered = false;
         let (seat, form, connection_id) = (connection.seat, *form, connection_id.clone());
-        let deadline = item.deadline;
-        connection.state = ConnectionState::Opening(vec![item]);
+        let deadline = message.deadline;
+        connection.state = ConnectionState::Opening(vec![message]);
         self.connections.set_queue_deadline(number, deadline);
         let late = |request: &ProviderRequest| matches!(request, ProviderRequest::LateInitialize { connection, .. } if *connection == number);
         for (key, _) in self.pending.take_all(late) {

@@ -8,10 +8,10 @@ use router::Seat;
 use super::connections::ConnectionNumber;
 use crate::form::Form;
 
-/// The table of these requests.
+/// The table of requests that servers have sent to consumers.
 #[derive(Debug, Default)]
 pub(super) struct InputRequests {
-    /// Requests of stateless servers, which need the answers before they answer themselves.
+    /// Consumers' requests whose stateless servers need input first.
     open: BTreeMap<u64, PendingInput>,
     /// How to translate the answers to requests that a provider has sent, if its form differs.
     translations: BTreeMap<(Seat, Id), AnswerTranslation>,
@@ -21,12 +21,15 @@ pub(super) struct InputRequests {
 #[derive(Debug)]
 pub(super) struct PendingInput {
     pub connection: ConnectionNumber,
+    /// The id of the consumer's request.
     pub id: Id,
     pub call: Call,
     pub inner_id: Option<Id>,
+    /// The `requestState` that the server gets back with the input.
     pub state: Option<Json>,
+    /// How often the server has requested input.
     pub rounds: u8,
-    /// For each input request: our number, its name, and the answer.
+    /// For each input request: the number in its id, its name, and the answer.
     pub answers: Vec<(u64, String, Option<Json>)>,
 }
 
@@ -59,7 +62,7 @@ impl InputRequests {
         self.open.get(&self.find(request)?).map(|input| input.connection)
     }
 
-    /// The key of the request that waits for this input request.
+    /// The key of the consumer's request that waits for the answer to this input request.
     fn find(&self, request: u64) -> Option<u64> {
         let contains =
             |input: &PendingInput| input.answers.iter().any(|(number, ..)| *number == request);
@@ -88,8 +91,8 @@ impl InputRequests {
     }
 
     /// Removes and returns the pending inputs that match.
-    pub(super) fn take(&mut self, fits: impl Fn(&PendingInput) -> bool) -> Vec<PendingInput> {
-        self.open.extract_if(.., |_, input| fits(input)).map(|(_, input)| input).collect()
+    pub(super) fn take(&mut self, is_match: impl Fn(&PendingInput) -> bool) -> Vec<PendingInput> {
+        self.open.extract_if(.., |_, input| is_match(input)).map(|(_, input)| input).collect()
     }
 
     /// Records how to translate the answer to a request of a provider.
@@ -106,7 +109,7 @@ impl InputRequests {
     }
 
     /// Forgets the requests of a provider that is gone.
-    pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
+    pub(super) fn forget_provider(&mut self, seat: Seat) {
         self.translations.retain(|(key_seat, _), _| *key_seat != seat);
     }
 }

@@ -46,7 +46,7 @@ impl Broker {
         let call = stateless::with_input_responses(&input.call, &answers, input.state.as_ref());
         let (id, inner_id) = (Some(input.id), input.inner_id);
         let deadline = has_timeout(&call).then(|| cx.now.plus(ANSWER_TIMEOUT));
-        let item = ConsumerMessage {
+        let message = ConsumerMessage {
             id,
             inner_id,
             request_id: String::new(),
@@ -54,7 +54,7 @@ impl Broker {
             original: None,
             deadline,
         };
-        self.send_to_stateless_server(input.connection, item, input.rounds + 1, cx);
+        self.send_to_stateless_server(input.connection, message, input.rounds + 1, cx);
     }
 
     /// Handles the answer of a consumer that is delivered to a provider. Returns the outcome that

@@ -1,6 +1,6 @@
 //! The method names that a provider with `_mcp/connect` understands: `_mcp/request` and
-//! `_mcp/notification` (M2), or `_mcp/message` (M3, M3t). The connect does not show which. A
-//! message that is refused as an unknown method had no effect, so the broker sends it again under
+//! `_mcp/notification` (M2), or `_mcp/message` (M3, M3t). The connect is the same in all three forms.
+//! A message that is refused as an unknown method had no effect, so the broker sends it again under
 //! the other name.
 
 use acp_wire::{Outcome, code};
@@ -27,7 +27,7 @@ impl Server {
 }
 
 impl Broker {
-    /// Learns from an answer which message names a provider understands. `is_initialize` is true
+    /// Determines from an answer which message names a provider understands. `is_initialize` is true
     /// for the answer to `initialize`. Returns the form in which to send the request again, if the
     /// provider does not know its method.
     pub(super) fn switch_message_names(
@@ -68,18 +68,18 @@ impl Broker {
         Some(*current)
     }
 
-    /// Sends a request again that was refused as an unknown method.
+    /// Sends a consumer's request again after it was refused as an unknown method.
     pub(super) fn resend_message(
         &mut self,
         number: ConnectionNumber,
-        item: ConsumerMessage,
+        message: ConsumerMessage,
         cx: &mut Context<'_>,
     ) {
-        let deadline = has_timeout(&item.call).then(|| cx.now.plus(ANSWER_TIMEOUT));
-        self.send(number, ConsumerMessage { deadline, ..item }, cx);
+        let deadline = has_timeout(&message.call).then(|| cx.now.plus(ANSWER_TIMEOUT));
+        self.send(number, ConsumerMessage { deadline, ..message }, cx);
     }
 
-    /// Sends our own `initialize` again that was refused as an unknown method.
+    /// Sends the broker's own `initialize` again after it was refused as an unknown method.
     pub(super) fn resend_initialize(&mut self, number: ConnectionNumber, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let ConnectionState::Initializing { form, connection_id, queued } = &mut connection.state

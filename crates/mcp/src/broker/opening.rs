@@ -104,7 +104,7 @@ impl Broker {
         self.send_request(seat, request, call, Some(resend), cx);
     }
 
-    /// Sends a request of our own to a provider.
+    /// Sends a request of the broker itself to a provider.
     pub(super) fn send_request(
         &mut self,
         seat: Seat,
@@ -182,8 +182,8 @@ impl Broker {
             return self.initialize(number, form, connection_id, queued, cx);
         }
         self.answer_connect(number, &connection_id, connect_id, result, cx);
-        for item in queued {
-            self.send(number, item, cx);
+        for message in queued {
+            self.send(number, message, cx);
         }
     }
 
@@ -201,7 +201,7 @@ impl Broker {
         let Some(server) = self.registry.get(&connection.server) else { return };
         let initialize = match &connection.handshake {
             Some(handshake) => handshake.initialize.clone(),
-            None => stateless::initialize_request(queued.first().map(|item| &item.call)),
+            None => stateless::initialize_request(queued.first().map(|message| &message.call)),
         };
         let address =
             Address { server: server.address(form), connection_id: &connection_id, request_id: "" };
@@ -237,8 +237,8 @@ impl Broker {
             return;
         };
         self.answer_connect(number, "", connect_id, None, cx);
-        for item in queued {
-            self.send(number, item, cx);
+        for message in queued {
+            self.send(number, message, cx);
         }
     }
 
@@ -316,8 +316,8 @@ impl Broker {
     ) {
         let server = self.connections.get(number).map(|connection| connection.server.clone());
         let server = server.and_then(|key| self.registry.get_mut(&key));
-        // A message without a connect cannot be refused at once. So the broker sends one only to a
-        // provider that does not know the method of a connect.
+        // M1 has no connect, so a provider cannot refuse it before the first message. So the broker
+        // uses M1 only for a provider that does not know the method of a connect.
         let unknown = outcome.error_code() == Some(code::METHOD_NOT_FOUND);
         let another = |server: &&mut Server| {
             is_unsupported(&outcome) && (unknown || !server.may_use(Form::M1))
@@ -370,7 +370,7 @@ impl Broker {
         }
     }
 
-    /// Handles the answer of a server to an `initialize` of ours.
+    /// Handles the answer of a server to the broker's own `initialize`.
     pub(super) fn on_initialize_answer(
         &mut self,
         number: ConnectionNumber,
@@ -391,7 +391,7 @@ impl Broker {
             }
         };
         let (connection_id, queued) = (std::mem::take(connection_id), std::mem::take(queued));
-        // A consumer that has not sent it yet will send it.
+        // A consumer that has not sent `notifications/initialized` yet sends it itself.
         if connection.handshake.as_ref().is_none_or(|handshake| handshake.is_initialized) {
             let address = Address {
                 server: server.address(form),
@@ -408,8 +408,8 @@ impl Broker {
         }
         connection.initialize_result = Some(result);
         connection.state = ConnectionState::Open { form, connection_id };
-        for item in queued {
-            self.send(number, item, cx);
+        for message in queued {
+            self.send(number, message, cx);
         }
     }
 }

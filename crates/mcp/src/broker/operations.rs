@@ -1,4 +1,5 @@
-//! Open requests between a stateless side and a side with connections, by provider and `requestId`.
+//! Open requests where either the consumer or the server is stateless and the other has a
+//! connection. The key is the seat of the provider and the `requestId`.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ pub(super) struct Operations {
 #[derive(Debug)]
 pub(super) struct Operation {
     pub connection: ConnectionNumber,
+    /// The progress token of the request.
     pub token: Option<Json>,
     /// The `requestId` on the side of the consumer.
     pub request_id: String,
@@ -69,7 +71,7 @@ impl Operations {
     }
 
     /// Forgets the requests to a provider.
-    pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
+    pub(super) fn forget_provider(&mut self, seat: Seat) {
         self.open.retain(|(key_seat, _), _| *key_seat != seat);
     }
 }
@@ -123,15 +125,19 @@ mod tests {
     #[test]
     fn a_notification_belongs_to_a_request_of_its_connection() {
         let operations = operations();
-        let note = |method: &str, token: &str| {
+        let notification = |method: &str, token: &str| {
             Call::new(method, Json::trusted(format!(r#"{{"progressToken":{token}}}"#)))
         };
-        let meant = |seat, connection, call: &Call| operations.request_for(seat, connection, call);
-        assert_eq!(meant(P1, C7, &note(PROGRESS, "1")).as_deref(), Some("theirs-a"));
-        assert_eq!(meant(P1, C7, &note(PROGRESS, "2")), None);
-        assert_eq!(meant(P1, C7, &note("notifications/message", "1")).as_deref(), Some("theirs-b"));
-        assert_eq!(meant(P1, C8, &note("notifications/message", "1")), None);
-        assert_eq!(meant(P2, C7, &note("notifications/message", "1")), None);
+        let request_for =
+            |seat, connection, call: &Call| operations.request_for(seat, connection, call);
+        assert_eq!(request_for(P1, C7, &notification(PROGRESS, "1")).as_deref(), Some("theirs-a"));
+        assert_eq!(request_for(P1, C7, &notification(PROGRESS, "2")), None);
+        assert_eq!(
+            request_for(P1, C7, &notification("notifications/message", "1")).as_deref(),
+            Some("theirs-b")
+        );
+        assert_eq!(request_for(P1, C8, &notification("notifications/message", "1")), None);
+        assert_eq!(request_for(P2, C7, &notification("notifications/message", "1")), None);
     }
 
     #[test]
@@ -140,7 +146,7 @@ mod tests {
         ended.forget_connection(C7);
         assert_eq!((ended.len(), ended.connection_of(P2, "a")), (1, Some(C8)));
         let mut gone = operations();
-        gone.forget_provider_ids(P2);
+        gone.forget_provider(P2);
         assert_eq!((gone.len(), gone.connection_of(P2, "a")), (2, None));
     }
 }

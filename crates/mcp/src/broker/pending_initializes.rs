@@ -38,8 +38,8 @@ impl PendingInitializes {
 }
 
 impl Broker {
-    /// Adds support for MCP over ACP to an answer to `initialize`, because the broker provides it
-    /// for every agent.
+    /// Declares support for MCP over ACP in an answer to `initialize`. The broker provides it for
+    /// every agent.
     pub(super) fn on_initialize_result(
         &mut self,
         seat: Seat,

@@ -33,12 +33,12 @@ pub(super) enum ProviderRequest {
         connect_id: Option<Id>,
         /// The consumer's connect was sent unchanged, so its result is passed on unchanged.
         unchanged: bool,
-        /// The id that we propose, for a provider that does not choose it (M3t).
+        /// The id that the broker proposes, for a provider that does not choose it (M3t).
         proposed_id: String,
     },
     /// `server/discover`: whether the server is stateless, and what it offers.
     Discover { connection: ConnectionNumber, after: AfterDiscover },
-    /// An `initialize` of our own, in place of the consumer.
+    /// An `initialize` that the broker sends in place of the consumer.
     Initialize { connection: ConnectionNumber, form: Form },
     /// An MCP request of a consumer.
     Forward {
@@ -55,8 +55,8 @@ pub(super) enum ProviderRequest {
     StatelessProbe { server: String, inner_id: Option<Id>, request_id: String, call: Call },
     /// A request of a stateless consumer to a stateless server, which passes unchanged.
     PassThrough { server: String, request_id: String },
-    /// An `initialize` that has timed out. If the server accepts it after all, it needs no other
-    /// one.
+    /// An `initialize` that has timed out. If the server answers it after all, the broker does not
+    /// send another one.
     LateInitialize { connection: ConnectionNumber, form: Form, call: Call },
     /// A connect that is not needed any more. Its connection is closed as soon as its id is known.
     LateConnect { form: Form, proposed_id: String },

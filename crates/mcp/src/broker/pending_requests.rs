@@ -15,14 +15,14 @@ use crate::stateless::INITIALIZE;
 /// The delays before each retry, in milliseconds.
 const RETRY_DELAYS: [u64; 4] = [1_000, 2_000, 4_000, 8_000];
 
-/// The same for a connect. There are fewer retries, because each one opens a connection. The first
+/// The delays before each retry of a connect. There are fewer, because each retry opens a connection. The first
 /// connection that opens is used, and the others are closed.
 const CONNECT_RETRY_DELAYS: [u64; 2] = [5_000, 10_000];
 
-/// The same for `initialize`. Each retry needs a new connection.
+/// The delays before each retry of `initialize`. Each retry needs a new connection.
 const INITIALIZE_RETRY_DELAYS: [u64; 2] = [5_000, 5_000];
 
-/// A larger request is not kept for a retry.
+/// The largest params, in bytes, of a request that is kept for a retry.
 const MAX_RETRY_BYTES: usize = 64 * 1024;
 
 /// Identifies a request: the component that answers it, and its id.
@@ -32,7 +32,7 @@ pub(super) type Key = (Seat, Id);
 #[derive(Debug, Default)]
 pub(super) struct PendingRequests {
     open: BTreeMap<Key, PendingRequest>,
-    /// When requests time out. Not all requests do.
+    /// When requests time out. Some requests have no timeout.
     timeouts: Deadlines<Key>,
     /// Requests with retries, by the key of the first attempt.
     retries: BTreeMap<Key, Retry>,
@@ -185,7 +185,7 @@ impl PendingRequests {
         self.open.remove(key)
     }
 
-    /// The same for a request to a provider.
+    /// Removes and returns a request to a provider.
     pub(super) fn take_provider_request(&mut self, key: &Key) -> Option<ProviderRequest> {
         match self.open.remove(key)? {
             PendingRequest::Provider(request) => Some(request),
@@ -196,10 +196,10 @@ impl PendingRequests {
     /// Removes and returns the matching requests to providers. Their timeouts and retries stay.
     pub(super) fn take_all(
         &mut self,
-        fits: impl Fn(&ProviderRequest) -> bool,
+        is_match: impl Fn(&ProviderRequest) -> bool,
     ) -> Vec<(Key, ProviderRequest)> {
-        let fits = |pending_request: &PendingRequest| matches!(pending_request, PendingRequest::Provider(it) if fits(it));
-        let taken = self.open.extract_if(.., |_, pending_request| fits(pending_request));
+        let is_match = |pending_request: &PendingRequest| matches!(pending_request, PendingRequest::Provider(it) if is_match(it));
+        let taken = self.open.extract_if(.., |_, pending_request| is_match(pending_request));
         let taken = taken.filter_map(|(key, pending_request)| match pending_request {
             PendingRequest::Provider(request) => Some((key, request)),
             _ => None,
@@ -212,7 +212,8 @@ impl PendingRequests {
         self.timeouts.remove(key);
     }
 
-    /// Removes and returns the requests to a component that is gone.
+    /// Removes the requests to a component that is down or has left. Returns the
+    /// provider requests among them.
     pub(super) fn forget(&mut self, seat: Seat) -> Vec<ProviderRequest> {
         self.timeouts.retain(|(key_seat, _)| *key_seat != seat);
         self.retry_deadlines.retain(|(key_seat, _)| *key_seat != seat);
@@ -241,7 +242,7 @@ impl PendingRequests {
         self.retry_deadlines.take_due(now)
     }
 
-    /// Whether a request, or the request of a retry, has retries.
+    /// Whether this is the first attempt or a retry of a request that is retried.
     pub(super) fn is_retried(&self, key: &Key) -> bool {
         self.retries.contains_key(key) || self.attempts.contains_key(key)
     }

@@ -64,9 +64,9 @@ impl Broker {
             ProviderRequest::StatelessProbe { server, inner_id, request_id, call } => {
                 let id = Some(id.clone());
                 let deadline = has_timeout(&call).then(|| cx.now.plus(ANSWER_TIMEOUT));
-                let item =
+                let message =
                     ConsumerMessage { id, inner_id, request_id, call, original: None, deadline };
-                self.on_probe_answer(&server, item, outcome, cx)
+                self.on_probe_answer(&server, message, outcome, cx)
             }
             ProviderRequest::PassThrough { .. } => Some(outcome),
             ProviderRequest::LateInitialize { connection, form, call } => {
@@ -114,13 +114,13 @@ impl Broker {
             && matches!(outcome, Outcome::Result(_))
             && found.as_ref().is_none_or(|it| *it == proposed_id);
         let form = if taken { Form::M3t } else { form };
-        let theirs = self
+        let consumer_chose_id = self
             .connections
             .get(connection)
             .is_some_and(|it| matches!(it.consumer, Consumer::Connection { form: Form::M3t, .. }));
         match (found.or(taken.then_some(proposed_id)), outcome) {
             (Some(connection_id), Outcome::Result(result)) => {
-                let result = (unchanged || taken && theirs).then_some(result);
+                let result = (unchanged || taken && consumer_chose_id).then_some(result);
                 self.on_connection_open(
                     seat,
                     connection,
@@ -151,9 +151,9 @@ impl Broker {
         if kept && self.switch_message_names(connection, form, is_initialize, &outcome).is_some() {
             let request_id = operation.map(|it| it.request_id).unwrap_or_default();
             let id = Some(id.clone());
-            let item =
+            let message =
                 ConsumerMessage { id, inner_id, request_id, call, original: None, deadline: None };
-            self.resend_message(connection, item, cx);
+            self.resend_message(connection, message, cx);
             return None;
         }
         let Some(open) = self.connections.get_mut(connection) else { return Some(outcome) };
@@ -177,9 +177,12 @@ impl Broker {
                 self.on_stateless_answer(forwarded, outcome, cx)
             }
             (
-                Consumer::Connection { form: theirs, .. } | Consumer::Server { form: theirs, .. },
+                Consumer::Connection { form: consumer_form, .. }
+                | Consumer::Server { form: consumer_form, .. },
                 _,
-            ) if theirs.shares_messages_with(form) && !matches!(form, Form::M0 | Form::M1) => {
+            ) if consumer_form.shares_messages_with(form)
+                && !matches!(form, Form::M0 | Form::M1) =>
+            {
                 Some(outcome)
             }
             _ => Some(encode_answer_for(
@@ -207,12 +210,12 @@ impl Broker {
             Answer::FromServer(mcp_outcome) => mcp_outcome,
             Answer::NotDelivered(error) => Outcome::Error(as_mcp_error(&error)),
         };
-        let stage = match stateless::is_stateless_request(&call) {
+        let stateless_outcome = match stateless::is_stateless_request(&call) {
             // The client uses stateless MCP itself.
             true => StatelessOutcome::Done(answered),
             false => stateless::read_outcome(answered, client),
         };
-        let why = match stage {
+        let why = match stateless_outcome {
             StatelessOutcome::Done(mcp_outcome) => {
                 return Some(encode_answer_for(
                     open,
@@ -247,7 +250,7 @@ impl Broker {
     fn on_probe_answer(
         &mut self,
         server: &str,
-        item: ConsumerMessage,
+        message: ConsumerMessage,
         outcome: Outcome,
         cx: &mut Context<'_>,
     ) -> Option<Outcome> {
@@ -255,10 +258,10 @@ impl Broker {
         if is_unsupported(&outcome)
             && provider.is_some_and(|it| it.exclude_form(Form::M7).is_some())
         {
-            if stateless::prefers_connection(&item.call) {
+            if stateless::prefers_connection(&message.call) {
                 return Some(outcome);
             }
-            self.send_stateless(server, item, cx);
+            self.send_stateless(server, message, cx);
             return None;
         }
         if let Some(server) = self.registry.get_mut(server) {
@@ -318,21 +321,25 @@ impl Broker {
                 }
                 None => self.progress_for_stateless(seat, number?, &mcp_call),
             },
-            Consumer::Connection { form: theirs, id: visible }
-                if theirs.shares_messages_with(form) && *visible == known_as =>
+            Consumer::Connection { form: consumer_form, id: visible }
+                if consumer_form.shares_messages_with(form) && *visible == known_as =>
             {
                 Some(request_or_notification(id, call))
             }
-            consumer @ (Consumer::Connection { form: theirs, .. }
-            | Consumer::Server { form: theirs, .. }) => {
+            consumer @ (Consumer::Connection { form: consumer_form, .. }
+            | Consumer::Server { form: consumer_form, .. }) => {
                 let encoded =
                     encode_call_for(consumer, &connection.server, id.as_ref(), &mcp_call)?;
                 let whole = |form| matches!(form, Form::M0 | Form::M1);
-                if let Some(id) = id.as_ref().filter(|_| whole(form) || whole(*theirs)) {
+                if let Some(id) = id.as_ref().filter(|_| whole(form) || whole(*consumer_form)) {
                     let server = self.registry.get(&connection.server);
                     let server = server.map(|it| it.address(form).to_owned()).unwrap_or_default();
-                    let translation =
-                        AnswerTranslation { provider: form, consumer: *theirs, server, inner_id };
+                    let translation = AnswerTranslation {
+                        provider: form,
+                        consumer: *consumer_form,
+                        server,
+                        inner_id,
+                    };
                     self.input_requests.translate_answer(seat, id, translation);
                 }
                 Some(request_or_notification(id, encoded))
@@ -404,7 +411,7 @@ impl Broker {
         let is_read = self
             .connections
             .last_consumer_form()
-            .is_none_or(|spoken| spoken.shares_messages_with(form));
+            .is_none_or(|consumer_form| consumer_form.shares_messages_with(form));
         match target {
             Target::Connection(connection_id) => {
                 self.connections.by_id(connection_id).is_none() && !is_read

@@ -35,7 +35,7 @@ struct ProviderSetUp {
     session: Option<SessionId>,
     /// The public ids of the declared servers.
     servers: Vec<String>,
-    /// The servers that a restarted provider declares. Only the answer tells to which session they
+    /// The servers that a restarted provider declares. Only the answer shows to which session they
     /// belong.
     redeclared: Vec<AcpServer>,
     protocol: LinkProtocol,
@@ -82,8 +82,8 @@ impl Registry {
     }
 
     /// Whether a component provides a server that it calls by this id.
-    pub(super) fn has_own(&self, seat: Seat, native: &str) -> bool {
-        self.servers.values().any(|server| server.seat == seat && server.provider_id == native)
+    pub(super) fn has_own(&self, seat: Seat, provider_id: &str) -> bool {
+        self.servers.values().any(|server| server.seat == seat && server.provider_id == provider_id)
     }
 
     /// Whether a server is an SCP server.
@@ -97,17 +97,16 @@ impl Registry {
     }
 
     /// The matching servers of a component, by public id and name.
-    fn of(&self, seat: Seat, fits: impl Fn(&Server) -> bool) -> Vec<(String, String)> {
-        let found = self.servers.iter().filter(|(_, it)| it.seat == seat && fits(it));
+    fn servers_of(&self, seat: Seat, is_match: impl Fn(&Server) -> bool) -> Vec<(String, String)> {
+        let found = self.servers.iter().filter(|(_, it)| it.seat == seat && is_match(it));
         found.map(|(key, server)| (key.clone(), server.name.clone())).collect()
     }
 }
 
 /// Crashes and restarts of providers.
 impl Registry {
-    /// A component is down. Its servers are missing until the restarted component declares them.
-    /// Set-up requests of the component do not need them any more. Returns the public ids of its
-    /// servers.
+    /// A component is down. Marks its servers as missing until the restarted component declares them
+    /// again, and forgets its open set-up requests. Returns the public ids of its servers.
     pub(super) fn component_down(&mut self, seat: Seat) -> Vec<String> {
         self.down.insert(seat);
         self.forget_set_ups(seat);
@@ -127,16 +126,16 @@ impl Registry {
     /// A component was restarted. Returns the servers that it no longer declares, by public id and
     /// name. `None` if it was not down.
     pub(super) fn component_restarted(&mut self, seat: Seat) -> Option<Vec<(String, String)>> {
-        self.down.remove(&seat).then(|| self.of(seat, |server| server.missing))
+        self.down.remove(&seat).then(|| self.servers_of(seat, |server| server.missing))
     }
 
     /// A component is bypassed. Returns its servers, by public id and name.
     pub(super) fn component_bypassed(&mut self, seat: Seat) -> Vec<(String, String)> {
         self.down.remove(&seat);
-        self.of(seat, |_| true)
+        self.servers_of(seat, |_| true)
     }
 
-    /// A component has left for good.
+    /// A component has left and is not restarted.
     pub(super) fn component_removed(&mut self, seat: Seat) {
         self.down.remove(&seat);
         self.forget_set_ups(seat);
@@ -361,27 +360,29 @@ impl Registry {
         acp_servers: &[AcpServer],
         protocol: LinkProtocol,
     ) {
-        let of_it = |server: &Server| server.seat == seat && server.uses.sessions.contains(session);
-        let has_come_back = |servers: &BTreeMap<String, Server>, acp_server: &AcpServer| {
-            let same = |it: &Server| of_it(it) && !it.missing && it.provider_id == acp_server.id;
+        let is_in_session =
+            |server: &Server| server.seat == seat && server.uses.sessions.contains(session);
+        let is_redeclared = |servers: &BTreeMap<String, Server>, acp_server: &AcpServer| {
+            let same =
+                |it: &Server| is_in_session(it) && !it.missing && it.provider_id == acp_server.id;
             servers.values().any(same)
         };
         let mut open: Vec<&AcpServer> = acp_servers.iter().collect();
-        open.retain(|acp_server| !has_come_back(&self.servers, acp_server));
-        let alike: [fn(&Server, &AcpServer) -> bool; 3] = [
+        open.retain(|acp_server| !is_redeclared(&self.servers, acp_server));
+        let criteria: [fn(&Server, &AcpServer) -> bool; 3] = [
             |server, acp_server| server.provider_id == acp_server.id,
             |server, acp_server| server.syntax == acp_server.syntax,
             |_, _| true,
         ];
-        for alike in alike {
+        for is_similar in criteria {
             open.retain(|acp_server| {
-                let fits = |it: &&mut Server| {
-                    of_it(it)
+                let is_match = |it: &&mut Server| {
+                    is_in_session(it)
                         && it.missing
                         && it.declared_name == acp_server.name
-                        && alike(it, acp_server)
+                        && is_similar(it, acp_server)
                 };
-                let found = self.servers.values_mut().filter(fits).min_by_key(|it| it.order);
+                let found = self.servers.values_mut().filter(is_match).min_by_key(|it| it.order);
                 found.map(|server| server.redeclare(acp_server, protocol)).is_none()
             });
         }

@@ -23,11 +23,11 @@ use crate::form::{Answer, Target};
 use crate::stateless::{DISCOVER, INITIALIZE, PING};
 
 /// How long a provider may take to answer, in milliseconds. The MCP clients of most agents wait 30
-/// s. Their users should see our error, which names the provider, and not just a timeout.
+/// s. The broker answers earlier, so that users see an error that names the provider.
 pub(crate) const ANSWER_TIMEOUT: u64 = 25_000;
 
-/// How long the broker waits for the answer to a connect that is not needed any more, so that it
-/// can close the connection.
+/// How long the broker waits for late answers, in milliseconds: to a connect whose connection it
+/// then closes, and to an `initialize` that has timed out.
 pub(super) const LATE_ANSWER_TIMEOUT: u64 = 600_000;
 
 /// Whether a request has the same effect if it is sent twice on one connection.
@@ -52,7 +52,7 @@ pub(crate) fn timeout_error(provider: &str, method: &str, server: &str) -> Json 
 }
 
 impl Broker {
-    /// Whether a request, or the request of a retry, has retries. For tests.
+    /// Whether this is the first attempt or a retry of a request that is retried. For tests.
     pub fn is_retried(&self, seat: Seat, id: &Id) -> bool {
         self.pending.is_retried(&(seat, id.clone()))
     }
@@ -240,7 +240,7 @@ impl Broker {
                 connection,
                 after: AfterDiscover::AnswerInitialize { id, inner_id },
             } => {
-                let outcome = self.failure(connection, inner_id.as_ref(), &error);
+                let outcome = self.encode_failure(connection, inner_id.as_ref(), &error);
                 answer(seat, id, outcome, cx);
             }
             ProviderRequest::Initialize { connection, .. } => {
@@ -262,7 +262,7 @@ impl Broker {
                     );
                 }
                 let Outcome::Error(error) = outcome else { return };
-                let outcome = self.failure(connection, inner_id.as_ref(), &error);
+                let outcome = self.encode_failure(connection, inner_id.as_ref(), &error);
                 answer(seat, id, outcome, cx);
             }
             ProviderRequest::StatelessProbe { .. } | ProviderRequest::PassThrough { .. } => {
@@ -286,21 +286,21 @@ impl Broker {
 
     /// Answers queued requests that have timed out before they were sent to the provider.
     fn time_out_queued(&mut self, cx: &mut Context<'_>) {
-        for (number, item) in self.connections.take_expired(cx.now) {
-            let (Some(id), Some(connection)) = (item.id, self.connections.get(number)) else {
+        for (number, message) in self.connections.take_expired(cx.now) {
+            let (Some(id), Some(connection)) = (message.id, self.connections.get(number)) else {
                 continue;
             };
             let seat = connection.seat;
             let server = self.registry.get(&connection.server).map_or("", |server| &server.name);
             let provider = self.chain.describe(seat);
-            let error = timeout_error(&provider, &item.call.method.name(), server);
-            let outcome = self.failure(number, item.inner_id.as_ref(), &error);
+            let error = timeout_error(&provider, &message.call.method.name(), server);
+            let outcome = self.encode_failure(number, message.inner_id.as_ref(), &error);
             answer(seat, id, outcome, cx);
         }
     }
 
     /// The answer to a consumer whose request has failed with this error.
-    fn failure(
+    fn encode_failure(
         &self,
         connection: ConnectionNumber,
         inner_id: Option<&Id>,

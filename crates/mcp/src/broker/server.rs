@@ -16,7 +16,7 @@ pub(super) struct Server {
     pub seat: Seat,
     /// The id that the provider uses, without one leading `acp:`.
     pub provider_id: String,
-    /// The same, exactly as the provider writes it.
+    /// The id exactly as the provider writes it.
     pub raw_provider_id: String,
     /// The id exactly as a stateless consumer writes it.
     pub consumer_raw_id: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct Server {
 /// these forms do not differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageNames {
-    /// Nothing.
+    /// The provider has neither accepted nor refused a name yet.
     Unknown,
     /// The provider has refused the first name. The broker uses the other one.
     Switched,
@@ -141,9 +141,9 @@ impl Server {
         }
     }
 
-    /// Excludes a form that the provider does not know. Returns the form to try next, which another
-    /// connection may have found out already. If no form is left, the next attempt starts from the
-    /// beginning.
+    /// Excludes a form that the provider does not know. Returns the form to try next: the known form,
+    /// if another connection has found it, or the next likely one. If no form is left, returns `None`,
+    /// and later connections try all forms again.
     pub(super) fn exclude_form(&mut self, form: Form) -> Option<Form> {
         if self.forms == [form] {
             if !self.form_known {
@@ -162,7 +162,7 @@ impl Server {
     }
 }
 
-/// The forms that a provider may use, if it declares a server in this syntax on a link of this
+/// The forms that a provider may use, if it declares a server in this syntax on a link with this
 /// protocol.
 fn forms(syntax: Syntax, protocol: LinkProtocol) -> Vec<Form> {
     match (syntax, protocol.generation()) {

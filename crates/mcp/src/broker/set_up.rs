@@ -6,12 +6,12 @@ use super::{Action, Broker, Context, Hop};
 use crate::bridge::missing_id_error;
 use crate::declaration::{AcpServer, DeclareAs, ServerList, Syntax};
 
-/// The protocol of components that accept servers with the transport `acp`.
+/// The link protocol of components that accept servers with the transport `acp`.
 const CURRENT: LinkProtocol = LinkProtocol::Generation(Generation::P5);
 
 impl Broker {
     /// Handles a set-up request that is delivered to the agent.
-    pub(super) fn on_set_up(
+    pub(super) fn on_set_up_for_agent(
         &mut self,
         id: Id,
         call: Call,
@@ -25,7 +25,7 @@ impl Broker {
             return Some(Message::Request { id, call });
         }
         let registry = &self.registry;
-        match self.bridge.set_up(&call, servers, |id| registry.is_scp(id), cx) {
+        match self.bridge.draft_set_up(&call, servers, |id| registry.is_scp(id), cx) {
             Ok(draft) => self.send_set_up(id, draft, cx),
             Err(outcome) => {
                 let message = Message::response(id, outcome);
@@ -39,7 +39,8 @@ impl Broker {
         }
     }
 
-    /// Handles a set-up request that is delivered to a proxy, or leaves the chain.
+    /// Handles a set-up request that is delivered to a proxy, or to the outer conductor. Rewrites its
+    /// servers for that component, or returns an error if that is not possible.
     pub(super) fn pass_set_up(
         &mut self,
         hop: Hop,
@@ -54,8 +55,9 @@ impl Broker {
             servers.entries().iter().filter_map(|entry| entry.acp_server.as_ref()).collect();
         // Older components cannot read this transport, and a server without an id has no other
         // syntax.
-        let nameless = |it: &&&AcpServer| it.syntax == Syntax::MissingId && hop.protocol != CURRENT;
-        if let Some(acp_server) = acp_servers.iter().find(nameless) {
+        let is_unsupported =
+            |it: &&&AcpServer| it.syntax == Syntax::MissingId && hop.protocol != CURRENT;
+        if let Some(acp_server) = acp_servers.iter().find(is_unsupported) {
             return Err(missing_id_error(&acp_server.name));
         }
         if !to_agent {

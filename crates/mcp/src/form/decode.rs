@@ -20,12 +20,14 @@ pub fn decode(call: &Call) -> Option<(Form, Frame)> {
     };
     let server = |key| text(params, key).map(|id| strip_acp_prefix(&id).to_owned());
     match &*method {
-        "_scp/mcp" => Some((Form::M0, whole(Target::Server(text(params, "name")?), params)?)),
+        "_scp/mcp" => {
+            Some((Form::M0, decode_whole_message(Target::Server(text(params, "name")?), params)?))
+        }
         "_mcp/client_to_server/request"
         | "_mcp/client_to_server/notification"
         | "_mcp/server_to_client/request"
         | "_mcp/server_to_client/notification" => {
-            Some((Form::M1, whole(Target::Server(server("url")?), params)?))
+            Some((Form::M1, decode_whole_message(Target::Server(server("url")?), params)?))
         }
         "_mcp/connect" => {
             let known = server("acp_url").or_else(|| server("acp_id"));
@@ -88,7 +90,7 @@ pub fn validation_error(call: &Call) -> Option<&'static str> {
 }
 
 /// Decodes a message that contains a whole MCP message.
-fn whole(target: Target, params: &Json) -> Option<Frame> {
+fn decode_whole_message(target: Target, params: &Json) -> Option<Frame> {
     let message = params.member("message")?;
     let call = Call::new(&text(&message, "method")?, message.member("params"));
     Some(Frame::Mcp { target, call, id: message.member("id").and_then(Id::new) })

@@ -1,15 +1,15 @@
-//! Marks the ids in messages that pass through a component and are not for it.
+//! Marks the ids in messages that pass through a component and are meant for another one.
 
 use acp_wire::{Call, Json};
 
 use super::text;
 
 /// The suffix of a marked id. It is used on the link of a proxy that has a server or connection
-/// with the same id, because the proxy would otherwise take the message for its own.
+/// with the same id. Without the mark the proxy would handle the message itself.
 const MARK: &str = "#theirs";
 
 /// All members that hold the id of a server or a connection.
-const NAMES: [&str; 9] = [
+const ID_MEMBERS: [&str; 9] = [
     "serverId",
     "acpId",
     "acpUrl",
@@ -23,18 +23,18 @@ const NAMES: [&str; 9] = [
 
 /// Marks every server id and connection id in a message.
 pub(crate) fn mark_as_foreign(call: &Call) -> Call {
-    renamed(call, |name| Some(format!("{name}{MARK}"))).unwrap_or_else(|| call.clone())
+    rename_ids(call, |name| Some(format!("{name}{MARK}"))).unwrap_or_else(|| call.clone())
 }
 
 /// Removes the mark from a message. Returns `None` if it has none.
 pub(crate) fn strip_foreign_mark(call: &Call) -> Option<Call> {
-    renamed(call, |name| name.strip_suffix(MARK).map(str::to_owned))
+    rename_ids(call, |name| name.strip_suffix(MARK).map(str::to_owned))
 }
 
-fn renamed(call: &Call, rename: impl Fn(&str) -> Option<String>) -> Option<Call> {
+fn rename_ids(call: &Call, rename: impl Fn(&str) -> Option<String>) -> Option<Call> {
     let mut params = call.params.clone()?;
     let mut found = false;
-    for key in NAMES {
+    for key in ID_MEMBERS {
         if let Some(name) = text(&params, key).and_then(|name| rename(&name)) {
             params = params.with_member(key, &Json::string(&name));
             found = true;
