@@ -4,8 +4,8 @@
 use crate::harness::*;
 
 /// A chain in which `p1` has declared a server. The agent answers `initialize` with this.
-fn declared(dialect: &str, agent: &str, entry: &str) -> Harness {
-    let mut harness = Harness::new(&format!("p1:{dialect} agent"), agent);
+fn declared(generation: &str, agent: &str, entry: &str) -> Harness {
+    let mut harness = Harness::new(&format!("p1:{generation} agent"), agent);
     harness.send_line("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
     harness.expect("agent", "session/new ? …");
     harness
@@ -103,9 +103,9 @@ const CONNECT: &str = r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","ur
 /// shows which form the provider uses.
 #[test]
 fn a_provider_that_accepts_the_consumers_id_is_treated_as_m3t() {
-    for dialect in ["P3", "P3t", "P4"] {
+    for generation in ["P3", "P3t", "P4"] {
         for connected in [r#"{}"#, r#"{"connectionId":"mcp-over-acp:1","tools":[]}"#] {
-            let mut harness = declared(dialect, STDIO, URL);
+            let mut harness = declared(generation, STDIO, URL);
             let client = harness.connect_client(harness.tickets()[0]);
             harness.client_sends(client, "initialize 1 {}");
             let id = harness.expect("p1", CONNECT);
@@ -124,10 +124,10 @@ fn a_provider_that_accepts_the_consumers_id_is_treated_as_m3t() {
 #[test]
 fn a_provider_that_does_not_know_the_first_method_names_gets_the_others() {
     let words = [("P3", "_mcp/request", "_mcp/message"), ("P3t", "_mcp/request", "_mcp/message")];
-    for (dialect, first, second) in
+    for (generation, first, second) in
         words.into_iter().chain([("P4", "_mcp/message", "_mcp/request")])
     {
-        let mut harness = declared(dialect, STDIO, URL);
+        let mut harness = declared(generation, STDIO, URL);
         let client = harness.connect_client(harness.tickets()[0]);
         harness.client_sends(client, "initialize 1 {}");
         let id = harness.expect("p1", CONNECT);

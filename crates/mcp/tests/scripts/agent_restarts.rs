@@ -202,7 +202,7 @@ fn the_connections_of_a_crashed_proxy_are_closed() {
 fn a_cancelled_connect_is_answered_and_its_connection_is_closed() {
     for form in [Form::M2, Form::M3, Form::M5, Form::M6, Form::M7] {
         let providers = vec![Provider::new("p1", form, &[("N", "U")])];
-        let participants = format!("p1:{} agent", dialect_of(form));
+        let participants = format!("p1:{} agent", generation_of(form));
         let mut scenario = Scenario::new(&participants, Some(Form::M5), providers);
         let entries = scenario.session("S");
         let (connection, name) = scenario.agent.start_connect(&mut scenario.harness, &entries[0]);

@@ -14,9 +14,9 @@ const SCP_PROXY_TOLD: &str =
 /// Checks that a proxy receives `expected` when the agent answers `agent`, and passes it on.
 #[track_caller]
 fn check_capabilities(agent: &str, version: &str, expected: &str) {
-    for dialect in PROXIES {
+    for generation in PROXIES {
         let mut harness =
-            Harness::before_initialize(&format!("p1:P5 p2:{dialect} agent"), BridgePolicy::Auto);
+            Harness::before_initialize(&format!("p1:P5 p2:{generation} agent"), BridgePolicy::Auto);
         harness.send_line("editor", &format!(r#"initialize 1 {{"protocolVersion":{version}}}"#));
         let first = harness.expect("p1", "initialize ? …");
         harness.send_line("p1", &format!(r#"~initialize 1 {{"protocolVersion":{version}}}"#));
@@ -24,11 +24,11 @@ fn check_capabilities(agent: &str, version: &str, expected: &str) {
         harness.send_line("p2", &format!(r#"~initialize 1 {{"protocolVersion":{version}}}"#));
         let third = harness.expect("agent", "initialize ? …");
         harness.send_line("agent", &format!("result {third} {agent}"));
-        harness.expect("p2", &format!("result 1 {}", encoded_for(dialect, expected)));
+        harness.expect("p2", &format!("result 1 {}", encoded_for(generation, expected)));
         // The proxy passes on the answer that it has received, or the original answer of the agent.
         // An SCP proxy has answered on its own before it had a successor.
         harness.send_line("p2", &format!("result {second} {agent}"));
-        let (passed, received) = match dialect {
+        let (passed, received) = match generation {
             "P0" => (SCP_PROXY, SCP_PROXY_TOLD),
             _ => (agent, expected),
         };
@@ -40,8 +40,8 @@ fn check_capabilities(agent: &str, version: &str, expected: &str) {
 }
 
 /// The same answer in the encoding of the proxy's generation.
-fn encoded_for(dialect: &str, result: &str) -> String {
-    let place: &[&str] = match dialect {
+fn encoded_for(generation: &str, result: &str) -> String {
+    let place: &[&str] = match generation {
         "P4" | "P3" => &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
         "P3t" => &["capabilities", "mcp_acp_transport"],
         "P2" | "P1" => &["_meta", "mcp_acp_transport"],

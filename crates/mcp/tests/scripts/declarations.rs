@@ -5,7 +5,7 @@ use mcp::{BridgePolicy, Transport};
 use crate::harness::*;
 
 const SETS_UP: [&str; 4] = ["session/new", "session/load", "session/resume", "session/fork"];
-const OLDER_DIALECTS: [&str; 6] = ["P4", "P3", "P3t", "P2", "P1", "P0"];
+const OLDER_GENERATIONS: [&str; 6] = ["P4", "P3", "P3t", "P2", "P1", "P0"];
 
 /// Every declaration of a server `N` with the id `U`: in a list, and in a map.
 const SPELLINGS: [(&str, &str); 5] = [
@@ -48,8 +48,8 @@ fn map(entry: &str) -> String {
 /// Checklist 72, 89.
 #[test]
 fn components_older_than_p5_get_a_url_that_they_pass_on() {
-    for dialect in OLDER_DIALECTS {
-        let participants = format!("p1:P5 p2:{dialect} agent");
+    for generation in OLDER_GENERATIONS {
+        let participants = format!("p1:P5 p2:{generation} agent");
         for (as_list, as_map) in SPELLINGS {
             // A declaration without headers stays unchanged.
             let kept = as_list.contains("http").then_some((as_list, as_map));
@@ -114,7 +114,7 @@ fn a_declaration_that_is_rewritten_for_a_native_agent_has_both_ids() {
 /// Agents with the older capability understand the older declarations.
 #[test]
 fn an_older_native_agent_gets_older_declarations() {
-    for words in [
+    for initialize_result in [
         OLDER,
         r#"{"protocolVersion":1,"mcp_acp_transport":true}"#,
         r#"{"protocolVersion":1,"agentCapabilities":{"_meta":{"symposium":{"mcp_acp_transport":true}}}}"#,
@@ -123,9 +123,9 @@ fn an_older_native_agent_gets_older_declarations() {
         for (as_list, as_map) in SPELLINGS {
             let kept = !as_list.contains(r#""type":"acp""#);
             let expected = if kept { as_list } else { URL };
-            passes("p1:P5 agent", words, &list(as_list), &list(expected));
+            passes("p1:P5 agent", initialize_result, &list(as_list), &list(expected));
             let in_map = if kept { as_map } else { SPELLINGS[3].1 };
-            passes("p1:P5 agent", words, &map(as_map), &map(in_map));
+            passes("p1:P5 agent", initialize_result, &map(as_map), &map(in_map));
         }
     }
 }

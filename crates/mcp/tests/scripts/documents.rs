@@ -8,26 +8,26 @@ const SERVER: &str = r#"{"type":"acp","name":"N","serverId":"U"}"#;
 const URL: &str = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
 
 /// A session for which a proxy declares one server. The agent has not answered yet.
-fn declared(dialect: &str, agent: &str, entry: &str) -> Harness {
-    let mut harness = Harness::new(&format!("p1:{dialect} agent"), agent);
+fn declared(generation: &str, agent: &str, entry: &str) -> Harness {
+    let mut harness = Harness::new(&format!("p1:{generation} agent"), agent);
     harness.send_line("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
     harness.expect("agent", "session/new ? …");
     harness
 }
 
 /// The same, with a connected client of the bridge.
-fn with_client(dialect: &str, entry: &str) -> (Harness, ClientId) {
-    let mut harness = declared(dialect, STDIO, entry);
+fn with_client(generation: &str, entry: &str) -> (Harness, ClientId) {
+    let mut harness = declared(generation, STDIO, entry);
     let client_id = harness.connect_client(harness.tickets()[0]);
     (harness, client_id)
 }
 
 /// One request, one notification in each direction, one request of the server, and a disconnect,
 /// with the messages of a provider that has connections.
-fn converse(dialect: &str, entry: &str, words: &[(&str, &str)]) {
-    let (mut harness, client) = with_client(dialect, entry);
-    let mut words = words.iter();
-    let mut next = || *words.next().unwrap();
+fn converse(generation: &str, entry: &str, exchanges: &[(&str, &str)]) {
+    let (mut harness, client) = with_client(generation, entry);
+    let mut exchanges = exchanges.iter();
+    let mut next = || *exchanges.next().unwrap();
     harness.client_sends(client, "tools/list 1");
     let (connect, connected) = next();
     let id = harness.expect("p1", connect);
@@ -36,19 +36,19 @@ fn converse(dialect: &str, entry: &str, words: &[(&str, &str)]) {
     let id = harness.expect("p1", request);
     harness.send_line("p1", &format!("result {id} {answer}"));
     harness.expect_client(client, r#"result 1 {"tools":[]}"#);
-    let (noted, notes) = next();
+    let (forwarded_notification, server_notification) = next();
     harness.client_sends(client, "notifications/initialized");
-    harness.expect("p1", noted);
-    harness.send_line("p1", notes);
+    harness.expect("p1", forwarded_notification);
+    harness.send_line("p1", server_notification);
     harness.expect_client(client, r#"notifications/progress {"progress":1}"#);
-    let (asks, answered) = next();
-    harness.send_line("p1", asks);
+    let (server_request, forwarded_answer) = next();
+    harness.send_line("p1", server_request);
     let id = harness.expect_client(client, r#"sampling/createMessage ? {"x":1}"#);
     harness.client_sends(client, &format!(r#"result {id} {{"y":2}}"#));
-    harness.expect("p1", answered);
+    harness.expect("p1", forwarded_answer);
     harness.disconnect(client);
-    let (disconnect_id, _) = next();
-    let id = harness.expect("p1", disconnect_id);
+    let (disconnect, _) = next();
+    let id = harness.expect("p1", disconnect);
     if !id.is_empty() {
         harness.send_line("p1", &format!("result {id} {{}}"));
     }
@@ -156,12 +156,12 @@ fn the_messages_of_form_m4() {
 /// Checklist 80.
 #[test]
 fn the_messages_of_forms_m5_and_m6() {
-    for (dialect, entry, connect) in [
+    for (generation, entry, connect) in [
         ("P5", r#"{"type":"acp","name":"N","id":"U"}"#, r#"~mcp/connect ? {"acpId":"U"}"#),
         ("P4", SERVER, r#"~mcp/connect ? {"serverId":"U"}"#),
     ] {
         converse(
-            dialect,
+            generation,
             entry,
             &[
                 (connect, r#"{"connectionId":"V"}"#),
@@ -186,7 +186,7 @@ fn the_messages_of_forms_m5_and_m6() {
 /// Checklist 78, 91, and 97 for the form that looks like it.
 #[test]
 fn the_messages_of_forms_m0_and_m1() {
-    for (dialect, entry, [request, noted, noting, asking], name) in [
+    for (generation, entry, [request, notification, server_notification, server_request], name) in [
         (
             "P1",
             URL,
@@ -210,7 +210,7 @@ fn the_messages_of_forms_m0_and_m1() {
             r#""name":"N","#,
         ),
     ] {
-        let (mut harness, client) = with_client(dialect, entry);
+        let (mut harness, client) = with_client(generation, entry);
         harness.client_sends(client, "tools/list 1");
         let id = harness.expect(
             "p1",
@@ -223,15 +223,15 @@ fn the_messages_of_forms_m0_and_m1() {
         harness.expect_client(client, r#"result 1 {"tools":[]}"#);
         harness.client_sends(client, r#"notifications/cancelled {"requestId":9}"#);
         harness.client_sends(client, r#"notifications/roots/list_changed {}"#);
-        harness.expect("p1", &format!(r#"{noted}{{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{{}}}}}}"#));
+        harness.expect("p1", &format!(r#"{notification}{{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{{}}}}}}"#));
         harness.send_line(
             "p1",
             &format!(
-                r#"{noting}{{"jsonrpc":"2.0","method":"notifications/progress","params":{{}}}}}}"#
+                r#"{server_notification}{{"jsonrpc":"2.0","method":"notifications/progress","params":{{}}}}}}"#
             ),
         );
         harness.expect_client(client, "notifications/progress {}");
-        harness.send_line("p1", &format!(r#"{asking}{{"jsonrpc":"2.0","id":"m2","method":"sampling/createMessage","params":{{}}}}}}"#));
+        harness.send_line("p1", &format!(r#"{server_request}{{"jsonrpc":"2.0","id":"m2","method":"sampling/createMessage","params":{{}}}}}}"#));
         let id = harness.expect_client(client, "sampling/createMessage ? {}");
         harness.client_sends(client, &format!(r#"result {id} {{"y":2}}"#));
         harness.expect(

@@ -12,8 +12,8 @@ fn consumers() -> impl Iterator<Item = Option<Form>> {
 }
 
 /// Uses a server over two connections that are opened at the same time.
-fn use_it(participants: &str, consumer: Option<Form>, provider: Provider) {
-    let (participant, stands) = (provider.name.clone(), provider.form == Form::M7);
+fn use_server(participants: &str, consumer: Option<Form>, provider: Provider) {
+    let (participant, is_stateless) = (provider.name.clone(), provider.form == Form::M7);
     let mut scenario = Scenario::new(participants, consumer, vec![provider]);
     let entries = scenario.session("S");
     let mut connections = Vec::new();
@@ -50,7 +50,7 @@ fn use_it(participants: &str, consumer: Option<Form>, provider: Provider) {
         let Some(Outcome::Result(result)) = outcome else {
             scenario.harness.fail(&format!("{consumer:?} received no answer: {outcome:?}"));
         };
-        assert!(result.as_str().contains(r#""n":2"#), "{consumer:?} of {stands}: {result}");
+        assert!(result.as_str().contains(r#""n":2"#), "{consumer:?} of {is_stateless}: {result}");
     }
     assert!(scenario.editor().misdelivered.is_empty(), "{:?}", scenario.editor().misdelivered);
     for connection in &connections {
@@ -65,16 +65,16 @@ fn use_it(participants: &str, consumer: Option<Form>, provider: Provider) {
 #[test]
 fn an_m6_provider_that_could_be_m7_is_detected() {
     for consumer in consumers() {
-        use_it("p1:P5 agent", consumer, Provider::new("p1", Form::M6, &[("N", "U")]));
-        use_it("agent", consumer, Provider::new("editor", Form::M6, &[("N", "U")]));
-        use_it("(x:P4) agent", consumer, Provider::new("editor", Form::M6, &[("N", "U")]));
+        use_server("p1:P5 agent", consumer, Provider::new("p1", Form::M6, &[("N", "U")]));
+        use_server("agent", consumer, Provider::new("editor", Form::M6, &[("N", "U")]));
+        use_server("(x:P4) agent", consumer, Provider::new("editor", Form::M6, &[("N", "U")]));
     }
 }
 
 #[test]
 fn an_m7_provider_that_could_be_m6_is_detected() {
     for consumer in consumers() {
-        use_it("p1:P4 (x:P5) agent", consumer, Provider::new("p1", Form::M7, &[("N", "U")]));
+        use_server("p1:P4 (x:P5) agent", consumer, Provider::new("p1", Form::M7, &[("N", "U")]));
     }
 }
 
@@ -83,7 +83,7 @@ fn an_m7_provider_that_could_be_m6_is_detected() {
 #[test]
 fn a_provider_that_passes_on_a_message_for_itself_gets_an_error() {
     for consumer in consumers() {
-        for (dialect, form) in [
+        for (generation, form) in [
             ("P4", Form::M7),
             ("P4", Form::M6),
             ("P5", Form::M6),
@@ -92,7 +92,7 @@ fn a_provider_that_passes_on_a_message_for_itself_gets_an_error() {
         ] {
             let mut provider = Provider::new("p1", form, &[("N", "U")]);
             provider.passes_unknown = true;
-            use_it(&format!("(x:P5) p1:{dialect} (y:P3) agent"), consumer, provider);
+            use_server(&format!("(x:P5) p1:{generation} (y:P3) agent"), consumer, provider);
         }
     }
 }
@@ -130,9 +130,9 @@ fn a_request_of_the_broker_that_its_provider_passes_on_is_refused() {
 #[test]
 fn an_m1_provider_behind_a_newer_link_is_detected() {
     for consumer in consumers() {
-        for dialect in ["P3", "P4", "P5"] {
+        for generation in ["P3", "P4", "P5"] {
             let provider = Provider::new("p1", Form::M1, &[("N", "U")]);
-            use_it(&format!("p1:{dialect} agent"), consumer, provider);
+            use_server(&format!("p1:{generation} agent"), consumer, provider);
         }
     }
 }

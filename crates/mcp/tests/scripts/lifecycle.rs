@@ -211,7 +211,7 @@ fn when_a_client_disconnects_its_requests_are_cancelled_and_its_connection_is_cl
             ],
         ),
     ] {
-        let mut harness = Harness::new(&format!("p1:{} agent", dialect_of(form)), STDIO);
+        let mut harness = Harness::new(&format!("p1:{} agent", generation_of(form)), STDIO);
         let entry = &Provider::new("p1", form, &[("N", "U")]).declarations()[0];
         harness.send_line("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
         harness.expect("agent", "session/new ? …");
@@ -256,7 +256,7 @@ fn when_a_client_disconnects_its_requests_are_cancelled_and_its_connection_is_cl
 #[test]
 fn a_client_that_disconnects_before_its_connection_is_open_leaves_none_behind() {
     for form in [Form::M2, Form::M3, Form::M4, Form::M5, Form::M6] {
-        let participants = format!("p1:{} agent", dialect_of(form));
+        let participants = format!("p1:{} agent", generation_of(form));
         let mut scenario =
             Scenario::new(&participants, None, vec![Provider::new("p1", form, &[("N", "U")])]);
         let entries = scenario.session("S");
@@ -288,7 +288,7 @@ fn a_client_that_disconnects_before_its_connection_is_open_leaves_none_behind() 
 #[test]
 fn a_connect_is_answered_even_if_its_session_ends_first() {
     for form in [Form::M3, Form::M5, Form::M6, Form::M7] {
-        let participants = format!("p1:{} agent", dialect_of(form));
+        let participants = format!("p1:{} agent", generation_of(form));
         let providers = vec![Provider::new("p1", form, &[("N", "U")])];
         let mut scenario = Scenario::new(&participants, Some(Form::M3), providers);
         let entries = scenario.session("S");
@@ -314,7 +314,7 @@ fn a_provider_may_close_a_connection() {
             (Form::M3, r#"~_mcp/disconnect {"connection_id":"p1-V1"}"#),
             (Form::M6, r#"~mcp/disconnect 9 {"connectionId":"p1-V1"}"#),
         ] {
-            let participants = format!("p1:{} (x:P5) agent", dialect_of(form));
+            let participants = format!("p1:{} (x:P5) agent", generation_of(form));
             let providers = vec![Provider::new("p1", form, &[("N", "U")])];
             let mut scenario = Scenario::new(&participants, consumer, providers);
             let entries = scenario.session("S");

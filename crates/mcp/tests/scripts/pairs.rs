@@ -21,7 +21,7 @@ fn consumers() -> impl Iterator<Item = Option<Form>> {
 fn every_consumer_can_use_proxies_of_every_form() {
     for consumer in consumers() {
         for provider in FORMS {
-            let participants = format!("p1:{} agent", dialect_of(provider));
+            let participants = format!("p1:{} agent", generation_of(provider));
             converse(&participants, consumer, provider, "p1");
         }
     }
@@ -43,7 +43,7 @@ fn every_consumer_can_use_every_provider_behind_proxies_of_other_generations() {
     for between in ["(x:P3) (y:P5)", "(x:P5) (y:P4)"] {
         for consumer in consumers() {
             for provider in FORMS {
-                let participants = format!("p1:{} {between} agent", dialect_of(provider));
+                let participants = format!("p1:{} {between} agent", generation_of(provider));
                 converse(&participants, consumer, provider, "p1");
             }
         }

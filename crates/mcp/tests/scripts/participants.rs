@@ -21,8 +21,8 @@ pub use agent::{Agent, ServerConnection};
 pub const FORMS: [Form; 9] =
     [Form::M0, Form::M1, Form::M2, Form::M3, Form::M3t, Form::M4, Form::M5, Form::M6, Form::M7];
 
-/// The dialect of the proxies that provide servers in this form.
-pub fn dialect_of(form: Form) -> &'static str {
+/// The generation of the proxies that provide servers in this form.
+pub fn generation_of(form: Form) -> &'static str {
     match form {
         Form::M0 => "P0",
         Form::M1 => "P1",

@@ -4,8 +4,8 @@
 use crate::harness::*;
 
 /// The second of three proxies declares this server. The agent answers `initialize` with this.
-fn chain(dialect: &str, entry: &str, agent: &str) -> Harness {
-    let mut harness = Harness::new(&format!("p1:P5 p2:{dialect} p3:P5 agent"), agent);
+fn chain(generation: &str, entry: &str, agent: &str) -> Harness {
+    let mut harness = Harness::new(&format!("p1:P5 p2:{generation} p3:P5 agent"), agent);
     harness.send_line("p2", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
     let (toward, message) = harness.next("p3").expect("a set-up request");
     harness.forward("p3", toward, message);
@@ -38,7 +38,7 @@ fn bridged() -> (Harness, mcp::ClientId) {
 
 #[test]
 fn only_the_provider_and_components_behind_it_may_send_to_a_client() {
-    let says = [
+    let lines = [
         r#"_mcp/message ? {"connectionId":"V","method":"sampling/createMessage"}"#,
         r#"mcp/message ? {"connectionId":"V","method":"sampling/createMessage"}"#,
         r#"_mcp/request ? {"connectionId":"V","method":"sampling/createMessage"}"#,
@@ -51,7 +51,7 @@ fn only_the_provider_and_components_behind_it_may_send_to_a_client() {
     ];
     for (participant, plain) in [("p1", "~"), ("editor", "")] {
         let (mut harness, client) = bridged();
-        for (number, line) in says.iter().enumerate() {
+        for (number, line) in lines.iter().enumerate() {
             harness.send_line(participant, &format!("{plain}{}", line.replacen('?', "7", 1)));
             harness.expect(participant, "error 7 …");
             harness.send_line(participant, &format!("{plain}{}", line.replacen("? ", "", 1)));

@@ -23,7 +23,7 @@ pub fn some_consumers() -> [Option<Form>; 5] {
 
 /// A chain with a provider of this form in the middle.
 pub fn scenario_of(consumer: Option<Form>, form: Form) -> Scenario {
-    let participants = format!("(w:P5) p1:{} (x:P4) agent", dialect_of(form));
+    let participants = format!("(w:P5) p1:{} (x:P4) agent", generation_of(form));
     let mut provider = Provider::new("p1", form, &[("N", "U")]);
     provider.passes_unknown = true;
     Scenario::new(&participants, consumer, vec![provider])
@@ -278,7 +278,7 @@ fn a_server_that_is_not_declared_again_is_removed() {
     for consumer in some_consumers() {
         for form in [Form::M1, Form::M3, Form::M6, Form::M7] {
             for bypassed in [false, true] {
-                let participants = format!("p1:{}+once (x:P4) p2:P4 agent", dialect_of(form));
+                let participants = format!("p1:{}+once (x:P4) p2:P4 agent", generation_of(form));
                 let providers = vec![
                     Provider::new("p1", form, &[("a", "U1"), ("b", "U2")]),
                     Provider::new("p2", Form::M6, &[("c", "U3")]),

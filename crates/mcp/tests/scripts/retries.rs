@@ -263,7 +263,7 @@ fn without_connections_initialize_is_sent_once() {
 fn every_pair_of_forms_survives_a_lost_answer() {
     for consumer in FORMS.into_iter().map(Some).chain([None]) {
         for form in FORMS {
-            let participants = format!("p1:{} (x:P4) agent", dialect_of(form));
+            let participants = format!("p1:{} (x:P4) agent", generation_of(form));
             let providers = vec![Provider::new("p1", form, &[("N", "U")])];
             let mut scenario = Scenario::new(&participants, consumer, providers);
             let entries = scenario.session("S");

@@ -81,7 +81,7 @@ fn two_providers_may_use_one_server_id() {
             [(Form::M3, Form::M3), (Form::M7, Form::M7), (Form::M6, Form::M7), (Form::M1, Form::M4)]
         {
             let participants =
-                format!("p1:{} (x:P4) p2:{} agent", dialect_of(first), dialect_of(second));
+                format!("p1:{} (x:P4) p2:{} agent", generation_of(first), generation_of(second));
             let providers = vec![
                 Provider::new("p1", first, &[("one", "U")]),
                 Provider::new("p2", second, &[("two", "U")]),
@@ -174,7 +174,8 @@ fn messages_of_a_stateless_server_contain_the_id_that_the_agent_knows() {
 fn two_providers_may_use_one_connection_id() {
     for consumer in [None, Some(Form::M2), Some(Form::M3), Some(Form::M6), Some(Form::M7)] {
         for (first, second) in [(Form::M3, Form::M3), (Form::M2, Form::M6), (Form::M6, Form::M6)] {
-            let participants = format!("p1:{} p2:{} agent", dialect_of(first), dialect_of(second));
+            let participants =
+                format!("p1:{} p2:{} agent", generation_of(first), generation_of(second));
             let mut providers = vec![
                 Provider::new("p1", first, &[("one", "U1")]),
                 Provider::new("p2", second, &[("two", "U2")]),
@@ -232,7 +233,7 @@ fn two_servers_of_one_proxy_and_one_proxy_in_two_sessions_are_kept_apart() {
         {
             let providers = vec![Provider::new("p1", form, &[("a", "U1"), ("b", "U2")])];
             let mut scenario =
-                Scenario::new(&format!("p1:{} agent", dialect_of(form)), consumer, providers);
+                Scenario::new(&format!("p1:{} agent", generation_of(form)), consumer, providers);
             let (first, second) = (scenario.session("S"), scenario.session("T"));
             let known_as = |index: usize| match form {
                 Form::M0 => ["a", "b"][index],
@@ -261,7 +262,7 @@ fn two_connections_to_one_server_are_independent() {
         for form in [Form::M2, Form::M3, Form::M3t, Form::M4, Form::M5, Form::M6] {
             let providers = vec![Provider::new("p1", form, &[("a", "U")])];
             let mut scenario =
-                Scenario::new(&format!("p1:{} agent", dialect_of(form)), consumer, providers);
+                Scenario::new(&format!("p1:{} agent", generation_of(form)), consumer, providers);
             let entries = scenario.session("S");
             let connections = [scenario.connect(&entries[0]), scenario.connect(&entries[0])];
             let mut connection_ids = Vec::new();

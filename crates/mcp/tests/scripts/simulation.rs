@@ -114,7 +114,7 @@ struct Simulation {
     /// A consumer may use a server although its `initialize` has failed.
     lost_initialize: bool,
     /// How often a server has refused an `initialize` that the broker has sent on a reopened
-    /// connection. The consumer is told that its connection is closed.
+    /// connection. The consumer receives a disconnect.
     refused_initializes: usize,
     /// The shell is slow to open endpoints.
     slow: bool,
@@ -155,7 +155,7 @@ impl Simulation {
             // Some providers are bypassed at their second crash.
             let survival = if random.one_in(4) { "once" } else { "restart" };
             once.extend((survival == "once").then(|| participant.clone()));
-            participants.push(format!("{participant}:{}+{survival}", dialect_of(form)));
+            participants.push(format!("{participant}:{}+{survival}", generation_of(form)));
             if random.one_in(3) {
                 pass_through.push(format!("x{number}"));
                 participants.push(format!("(x{number}:{})", ["P3", "P4", "P5"][random.below(3)]));
@@ -207,14 +207,14 @@ impl Simulation {
         self.scenario.harness.delay_shell(self.slow);
         for _ in 0..STEPS {
             self.step();
-            self.someone_handles_messages();
+            self.one_participant_handles_messages();
         }
         self.finish();
         self.scenario.harness.recorded()
     }
 
-    /// One participant handles its messages. The others have not read theirs yet.
-    fn someone_handles_messages(&mut self) {
+    /// One participant handles its messages. The others have not read their messages yet.
+    fn one_participant_handles_messages(&mut self) {
         let scenario = &mut self.scenario;
         match self.random.below(scenario.providers.len() + 2) {
             0 => scenario.agent.pump(&mut scenario.harness),

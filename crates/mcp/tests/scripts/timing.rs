@@ -15,7 +15,7 @@ const INITIALIZE: &str =
 fn servers_can_be_used_before_the_session_is_set_up() {
     for consumer in FORMS.into_iter().map(Some).chain([None]) {
         for form in FORMS {
-            let participants = format!("p1:{} (x:P4) agent", dialect_of(form));
+            let participants = format!("p1:{} (x:P4) agent", generation_of(form));
             let providers = vec![Provider::new("p1", form, &[("N", "U")])];
             let mut scenario = Scenario::new(&participants, consumer, providers);
             let (id, set_up) = scenario.begin_session();
@@ -88,7 +88,7 @@ fn the_initialize_of_a_client_is_answered_after_two_seconds_even_if_its_server_d
     harness.client_sends(client, "tools/list 2");
     harness.wait(2_000);
     harness.expect_nothing_more();
-    // The messages of the meantime are sent in order, and the client is told that lists have
+    // The deferred messages are sent in order, and the client is notified that lists have
     // changed.
     harness.send_line("p1", &format!(r#"result {connect} {{"connection_id":"V"}}"#));
     let initialize = harness.expect(

@@ -42,7 +42,7 @@ fn a_session_whose_set_up_is_not_answered_is_lost_with_its_provider() {
         assert!(matches!(scenario.editor().answers["e1"], Outcome::Error(_)));
         scenario.finish_restart("p1", &[("N", "U")]);
         scenario.agent_answers_with(&id, r#"{"sessionId":"S"}"#);
-        // Only the agent knows the session, and is asked to close it.
+        // Only the agent knows the session, so it receives a request to close it.
         let (close, call) = scenario.agent.requests.pop_back().expect("a request");
         assert!(call.is("session/close"), "{call:?}");
         scenario.agent_answers_with(&close, "{}");
@@ -80,9 +80,9 @@ fn a_server_that_crashes_before_it_answers_initialize_gets_it_again_after_its_re
     }
 }
 
-/// A connection that cannot be opened again is closed, and its consumer is told.
+/// A connection that cannot be opened again is closed, and its consumer receives a disconnect.
 #[test]
-fn a_consumer_is_told_of_a_connection_that_cannot_be_opened_again() {
+fn a_consumer_receives_a_disconnect_if_its_connection_cannot_be_opened_again() {
     for consumer in [None, Some(Form::M3), Some(Form::M6)] {
         for (form, initialized) in [(Form::M3, true), (Form::M6, true), (Form::M6, false)] {
             let mut scenario = scenario_of(consumer, form);
@@ -136,7 +136,7 @@ fn a_consumer_is_told_of_a_connection_that_cannot_be_opened_again() {
 fn clients_of_both_transports_stay_connected() {
     for transport in [Transport::Stdio, Transport::Http] {
         for form in FORMS {
-            let participants = format!("(w:P5) p1:{} (x:P4) agent", dialect_of(form));
+            let participants = format!("(w:P5) p1:{} (x:P4) agent", generation_of(form));
             let harness = Harness::with_policy(&participants, STDIO, BridgePolicy::Only(transport));
             let provider = Provider::new("p1", form, &[("N", "U")]);
             let mut scenario = Scenario::with_harness(harness, None, vec![provider]);

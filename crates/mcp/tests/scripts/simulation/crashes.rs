@@ -84,7 +84,7 @@ impl Simulation {
             }
         }
         let alike: Vec<Form> =
-            FORMS.into_iter().filter(|it| dialect_of(*it) == dialect_of(form)).collect();
+            FORMS.into_iter().filter(|it| generation_of(*it) == generation_of(form)).collect();
         let next = if self.random.one_in(4) { self.random.pick(&alike).copied() } else { None };
         let servers: Vec<(&str, &str)> =
             servers.iter().map(|(name, id)| (name.as_str(), id.as_str())).collect();
