@@ -311,7 +311,7 @@ impl Shell {
                 let (seat, toward) = (self.name(*seat), *toward);
                 self.emit(&TapEvent::Delivered { seat, toward, dialect: *dialect, message });
             }
-            Observation::Left { seat, how } => {
+            Observation::Ended { seat, how } => {
                 self.emit(&TapEvent::Ended { seat: self.name(*seat), how })
             }
         }

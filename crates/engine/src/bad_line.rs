@@ -2,7 +2,7 @@
 //!
 //! A request must not wait forever because its answer could not be read. If the id of such an answer can be recognised,
 //! the request is answered with an error that explains the problem. If not, the answer belongs to one of the requests
-//! that are pending at that moment. `lost_answers` finds out which one when the others have been answered.
+//! that are pending at that moment. When the others have been answered, `lost_answers` finds that request.
 //!
 //! A line of log output must not end a request that is answered later. So if a line may not have been an answer, the
 //! request stays pending.
@@ -18,11 +18,12 @@ use router::{Seat, SeatState};
 use crate::core::Core;
 use crate::input::{Line, Link, Outputs};
 
-/// What is wrong with a line, and what the user can do about it.
+/// The description of a bad line.
 #[derive(Debug)]
 struct LineError {
     /// Names the component and the problem.
     why: String,
+    /// What the user can do.
     remedy: &'static str,
 }
 
@@ -62,7 +63,7 @@ impl Core {
             Malformed::NotJson(_) | Malformed::NotAMessage { .. }
                 if seat.is_component() && !found.looks_like_json =>
             {
-                self.on_noise(seat, line, &error.why, out);
+                self.on_log_output(seat, line, &error.why, out);
             }
             Malformed::NotJson(_) if seat.is_component() => {
                 self.on_lost_line(link, &found, &error, false, out);
@@ -91,7 +92,8 @@ impl Core {
         }
     }
 
-    fn on_noise(&mut self, seat: Seat, line: &[u8], why: &str, out: &mut Outputs) {
+    /// Handles a line that is probably log output. It is kept for the crash report.
+    fn on_log_output(&mut self, seat: Seat, line: &[u8], why: &str, out: &mut Outputs) {
         let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
         self.warn(seat, format!("{why}; skipped: {start:?}"), out);
         self.peer_mut(seat).add_output_line(format!("(on stdout) {}", quoted(&start)));
@@ -192,6 +194,8 @@ impl Core {
         ended | (more > 0 && self.on_lost_answers(link.seat, None, more, &error.answer(), out))
     }
 
+    /// Answers the request whose answer was this part of a line. Returns whether such a request was found. If several
+    /// requests are possible, the answer is recorded as lost.
     fn answer_request_of(
         &mut self,
         link: Link,
@@ -210,7 +214,7 @@ impl Core {
         let owed: Vec<(u64, &Id)> = owed.collect();
         match (owed.as_slice(), message.ids.as_slice()) {
             ([(_, id)], _) => self.answer_for(link, id, &error.answer(), out),
-            // The request is one of the conductor itself: of a handshake, or of a session replay.
+            // The conductor itself has sent the request, in a handshake or in a session replay.
             ([], [id]) if message.is_answer() => {
                 self.answer_for(link, id, &error.answer(), out);
                 return false;
@@ -234,8 +238,9 @@ impl Core {
         self.on_line(link, Line::Text(line.into()), out);
     }
 
-    /// Records `count` unreadable answers without a known id. They belong to requests `among` these, or to any of
-    /// the requests that the component has not answered. `text` is the error message for the requesters.
+    /// Records `count` unreadable answers without a known id. The requests that they belong to are in `among`. If that is
+    /// `None`, they can be any requests that the component has not answered. `text` is the error message for the
+    /// requesters. Returns whether there was room for them.
     fn on_lost_answers(
         &mut self,
         seat: Seat,
@@ -273,8 +278,8 @@ impl Core {
         }
     }
 
-    /// Handles an error response without an id. If its code says that the component could not read a message, and only
-    /// a request can be meant, the request will not be answered in another way.
+    /// Handles an error response without an id. If its code means that the component could not read a message, and this
+    /// message can only be a request, the error is recorded as a lost answer: no other answer will come.
     fn on_error_without_id(&mut self, seat: Seat, outcome: &Outcome, out: &mut Outputs) {
         let Some(code) = outcome.error_code() else { return };
         let is_live = matches!(self.router().state(seat), Some(SeatState::Live { .. }));

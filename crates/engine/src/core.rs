@@ -1,7 +1,7 @@
 //! [`Core`]: the entry point of the crate.
 //!
-//! The core decodes lines, passes messages to the stages, and encodes what the stages deliver. It also tracks the end of
-//! peers, and applies flow control.
+//! The core decodes lines, passes messages to the stages, and encodes the messages that the stages deliver. It also
+//! detects that peers have ended, and applies flow control.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ use crate::stages::Stages;
 pub enum Overdue {
     /// The component did not respond. It is treated as failed.
     Unresponsive(Seat, ExitCause),
-    /// The component has sent something, but its link is paused. Its timeout restarts.
+    /// The component has written bytes, but its link is paused. Its timeout restarts.
     Blocked(Seat),
 }
 
@@ -36,19 +36,20 @@ pub struct Core {
     pub(crate) now: Time,
     /// A buffer that is reused, so that a busy chain allocates nothing per message.
     stage_outputs: Vec<StageOutput>,
-    /// Inputs for the stages that arose while outputs of the stages were performed.
+    /// Messages that an SCP proxy's link has produced while the core performed the outputs of the stages. The stages
+    /// handle them next.
     deferred: VecDeque<StageInput>,
     /// The `initialize` request that waits until the chain is complete (see [`Output::Extend`]).
     pub(crate) extension: Option<Message>,
     /// Whether MCP clients are read.
     reads_clients: bool,
     finished: bool,
-    /// Only in tests.
+    /// Set only by tests.
     fault_injector: Option<Box<dyn FaultInjector>>,
 }
 
 impl Core {
-    /// The core of a chain that has not begun.
+    /// The core of a chain that has not started.
     pub fn new(setup: Setup) -> Core {
         let stages = make_stages(&setup);
         let mut core = Core {
@@ -134,7 +135,7 @@ impl Core {
         match input {
             Input::Line { link, line } => self.on_line(link, line, out),
             Input::Readable { link, readable } => {
-                self.peer_mut(link.seat).pipe_mut(link.port).readable = readable;
+                self.peer_mut(link.seat).link_state_mut(link.port).readable = readable;
             }
             Input::OutputClosed { link, rest } => self.on_output_closed(link, rest, out),
             Input::Written { link, count } => {
@@ -147,7 +148,7 @@ impl Core {
                 if self.is_current(seat, incarnation) {
                     self.peer_mut(seat).is_running = false;
                     self.apply(
-                        StageInput::Left { seat, why: Exit::new(ExitCause::NotStarted(why)) },
+                        StageInput::Ended { seat, exit: Exit::new(ExitCause::NotStarted(why)) },
                         out,
                     );
                 }
@@ -237,13 +238,13 @@ impl Core {
     fn on_output_closed(&mut self, link: Link, rest: Option<Line>, out: &mut Outputs) {
         let (seat, now) = (link.seat, self.now);
         let peer = self.peer_mut(seat);
-        peer.pipe_mut(link.port).open = false;
-        peer.pipe_mut(link.port).readable = false;
+        peer.link_state_mut(link.port).open = false;
+        peer.link_state_mut(link.port).readable = false;
         match link.port {
             Port::Main => peer.termination.on_pipe_closed(now, ExitCause::ClosedOutput),
             Port::Relay => self.lose_relay(seat, out),
         }
-        // An incomplete message is dropped: the crash report of the component says more.
+        // An incomplete message is dropped without a warning: the crash report of the component is more useful.
         let is_incomplete = |line: &Line| {
             matches!(line, Line::Text(text)
                 if text.starts_with(b"{") && Message::parse(text).is_err())
@@ -257,12 +258,12 @@ impl Core {
         let (seat, now) = (link.seat, self.now);
         out.clear(link);
         let peer = self.peer_mut(seat);
-        let pipe = peer.pipe_mut(link.port);
-        (pipe.writable, pipe.full) = (false, false);
+        let state = peer.link_state_mut(link.port);
+        (state.writable, state.full) = (false, false);
         match link.port {
             Port::Main => {
                 peer.termination.on_pipe_closed(now, ExitCause::ClosedInput);
-                // The outer pipe may have closed its output before. That its input is closed, too, is another end.
+                // The editor may have closed its output earlier. Its closed input is reported as a second end.
                 peer.termination.is_handled &= seat.is_component();
             }
             Port::Relay => self.lose_relay(seat, out),
@@ -274,7 +275,7 @@ impl Core {
     fn lose_relay(&mut self, seat: Seat, out: &mut Outputs) {
         let (now, link) = (self.now, Link::relay(seat));
         let peer = self.peer_mut(seat);
-        *peer.pipe_mut(Port::Relay) = Default::default();
+        *peer.link_state_mut(Port::Relay) = Default::default();
         peer.termination.on_pipe_closed(now, ExitCause::ClosedSuccessor);
         out.clear(link);
         out.push(Output::Close(link));
@@ -285,8 +286,8 @@ impl Core {
         let mut next = Some(input);
         // No output may follow the end of the chain.
         while let Some(input) = next.filter(|_| !self.finished) {
-            if let (true, StageInput::Left { seat, why }) = (self.setup.tapped, &input) {
-                out.push(Output::Tap(Observation::Left { seat: *seat, how: why.description() }));
+            if let (true, StageInput::Ended { seat, exit }) = (self.setup.tapped, &input) {
+                out.push(Output::Tap(Observation::Ended { seat: *seat, how: exit.description() }));
             }
             let mut outputs = std::mem::take(&mut self.stage_outputs);
             self.run_stages(input, &mut outputs);
@@ -363,13 +364,13 @@ impl Core {
     /// Appends a message to the queue of a link. A message for a peer that has closed its input is dropped.
     pub(crate) fn write(&mut self, link: Link, toward: Side, message: &Message, out: &mut Outputs) {
         let peer = &mut self.peers[link.seat.index()];
-        if !peer.pipe(link.port).writable {
+        if !peer.link_state(link.port).writable {
             return;
         }
         if let Some(dialect) = peer.dialect_at(link.port) {
             dialect.encode(toward, message, out.queue_mut(link));
         }
-        peer.pipe_mut(link.port).unread_since.get_or_insert(self.now);
+        peer.link_state_mut(link.port).unread_since.get_or_insert(self.now);
         peer.update_full(link, self.setup.watermarks, out);
     }
 
@@ -389,13 +390,13 @@ impl Core {
             // After a restart, a failed greeting counts as a failure of the component (see `reset_seat`).
             let proxy = self.peer_mut(seat).dialect.proxy_mut().filter(|_| !has_been_up);
             if proxy.is_some_and(|it| it.retry_on_restart(&mut greeting)) {
-                let why = Exit { cause: how, last_output: self.peer_mut(seat).reset() };
+                let exit = Exit { cause: how, last_output: self.peer_mut(seat).reset() };
                 out.clear(Link::main(seat));
                 out.clear(Link::relay(seat));
                 out.push(Output::Discard(seat));
                 out.queue_mut(Link::main(seat)).buffer().extend_from_slice(&greeting);
                 self.record_greeting(seat, out);
-                self.apply(StageInput::GreetingRetried { seat, why }, out);
+                self.apply(StageInput::GreetingRetried { seat, exit }, out);
                 self.start(seat, out);
                 continue;
             }
@@ -420,7 +421,7 @@ impl Core {
                 None => break,
             }
         }
-        self.restart_barrier_limits(out);
+        self.restart_barrier_timeouts(out);
         self.apply(StageInput::Tick, out);
     }
 
@@ -435,7 +436,7 @@ impl Core {
         }
         let (seat, how) = self.stages.overdue(now)?;
         match how {
-            // The component has sent something. Its link is paused, because one of its neighbours does not read.
+            // The component has written bytes. Its link is paused, because one of its neighbours does not read.
             ExitCause::Unresponsive { .. } if self.is_blocked(seat) => Some(Overdue::Blocked(seat)),
             how => Some(Overdue::Unresponsive(seat, how)),
         }
@@ -456,26 +457,26 @@ impl Core {
     /// Whether a link of a peer is paused and has unread bytes. Such a peer may be unable to continue.
     fn is_blocked(&self, seat: Seat) -> bool {
         let peer = &self.peers[seat.index()];
-        peer.ports().any(|port| peer.pipe(port).is_blocked())
+        peer.ports().any(|port| peer.link_state(port).is_blocked())
     }
 
-    /// Restarts the time limits of barriers at components that cannot respond: their output waits to be read, or
-    /// their input waits to be written. A component that is paused and has written nothing can respond.
-    fn restart_barrier_limits(&mut self, out: &Outputs) {
+    /// Restarts the timeouts of barriers at components that cannot respond: the core has not read all their output, or
+    /// has not written all their input. A component that is paused and has written nothing can respond.
+    fn restart_barrier_timeouts(&mut self, out: &Outputs) {
         for seat in self.seats() {
             let peer = &self.peers[seat.index()];
             let cannot_respond = peer.ports().any(|port| {
                 let queued = out.queued(Link { seat, port }) + peer.backlog(port);
-                peer.pipe(port).is_blocked() || queued > 0
+                peer.link_state(port).is_blocked() || queued > 0
             });
             if cannot_respond || self.stages.is_gate_closed(seat) {
-                self.stages.restart_barrier_limit(self.now, seat);
+                self.stages.restart_barrier_timeout(self.now, seat);
             }
         }
     }
 
-    /// What flow control needs to know about a seat. Held messages count as queued. During session replay, the
-    /// neighbours of a component are paused later, because the component may need an answer from them.
+    /// The load of a seat, for flow control. Held messages count as queued. During session replay, the limit of held
+    /// messages is higher, because the component may need an answer from its neighbours.
     fn link_load(&self, seat: Seat, out: &Outputs) -> LinkLoad {
         let peer = &self.peers[seat.index()];
         let (_, held) = self.stages.held(seat);
@@ -484,17 +485,17 @@ impl Core {
         let gate_closed = self.stages.is_gate_closed(seat);
         let mut load = LinkLoad { queued: 0, full: held > limit, unread: false, gate_closed };
         for port in peer.ports() {
-            let pipe = peer.pipe(port);
+            let state = peer.link_state(port);
             let queued = out.queued(Link { seat, port }) + peer.backlog(port);
             load.queued = load.queued.max(queued);
-            load.full |= pipe.full;
-            load.unread |= pipe.readable;
+            load.full |= state.full;
+            load.unread |= state.readable;
         }
         load.queued += held;
         load
     }
 
-    /// Pauses the peers that feed a full queue, and resumes them when it has drained.
+    /// Pauses the links that feed a full queue, and resumes them when it has drained.
     fn apply_flow_control(&mut self, out: &mut Outputs) {
         if self.finished {
             return;
@@ -515,13 +516,13 @@ impl Core {
         let decision = flow_control::decide(&loads, self.chain().mode == Mode::Proxy, marks.cap);
         for (&seat, pause) in seats.iter().zip(decision.paused) {
             if self.is_blocked(seat) {
-                self.stages.restart_barrier_limit(self.now, seat);
+                self.stages.restart_barrier_timeout(self.now, seat);
             }
             self.pause(seat, pause, out);
         }
         if let Some(index) = decision.stuck {
             self.give_up_stuck(seats[index], loads[index].queued, out);
-            // Its neighbours may be able to continue. Its queue is empty now, so this ends.
+            // Its neighbours may be able to continue. Its queue is empty now, so the recursion ends.
             return self.apply_flow_control(out);
         }
         let reads_clients = loads.iter().all(|it| it.queued <= marks.mcp);
@@ -535,9 +536,9 @@ impl Core {
         let now = self.now;
         let peer = &mut self.peers[seat.index()];
         for port in peer.ports() {
-            let pipe = peer.pipe_mut(port);
-            if pipe.paused != pause {
-                pipe.paused = pause;
+            let state = peer.link_state_mut(port);
+            if state.paused != pause {
+                state.paused = pause;
                 if !pause {
                     peer.termination.restart_timeout(now);
                 }
@@ -552,7 +553,7 @@ impl Core {
         out.clear(link);
         out.push(Output::Close(link));
         let peer = self.peer_mut(seat);
-        *peer.pipe_mut(Port::Main) = Default::default();
+        *peer.link_state_mut(Port::Main) = Default::default();
         peer.termination.on_exit(now, ExitCause::StoppedReading(queued));
         self.finish_ended_peers(out);
     }
@@ -562,14 +563,14 @@ impl Core {
     }
 }
 
-/// The stages of a chain that has not begun.
+/// The stages of a chain that has not started.
 pub(crate) fn make_stages(setup: &Setup) -> Stages {
     let chain = setup.chain.clone();
     let bridge = setup.bridge.filter(|_| Broker::is_needed(&chain));
     let broker = bridge.map(|policy| Broker::new(chain.clone(), policy, &setup.nonce));
     let mut stages = Stages::new(chain, setup.rules.clone(), broker);
     if setup.nested {
-        stages.tell_guards();
+        stages.announce_guards();
     }
     stages
 }

@@ -1,6 +1,6 @@
 //! Greetings: which dialect a component is greeted with, and what happens if it does not understand the greeting.
 //!
-//! A dialect only translates between lines and messages. This module does what a handshake needs beyond that: restarts,
+//! A dialect only translates between lines and messages. This module has the other parts of a handshake: restarts,
 //! timeouts, the relay of an SCP proxy, and the completion of a chain by an SCP editor.
 
 use acp_wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
@@ -13,7 +13,7 @@ use crate::peer::{GreetingAction, Peer};
 use crate::stage_io::StageInput;
 
 impl Core {
-    /// Creates the peers of a chain that has not begun.
+    /// Creates the peers of a chain that has not started.
     pub(crate) fn create_peers(&mut self) {
         let chain = self.chain();
         let outer = match chain.mode {
@@ -44,7 +44,7 @@ impl Core {
         self.setup.facts.get(seat.index() - 1).cloned().unwrap_or_default()
     }
 
-    /// Tells the stages which dialect the link of a seat uses.
+    /// Passes the current dialect of a seat's link to the stages.
     pub(crate) fn publish_dialect(&mut self, seat: Seat) {
         let protocol = self.peers[seat.index()].dialect.protocol();
         self.stages.set_dialect(seat, protocol);
@@ -65,8 +65,8 @@ impl Core {
         Dialect::Proxy(Box::new(proxy.with_peers(self.names_behind(seat))))
     }
 
-    /// The names of the components between a seat and the agent. In a nested chain, the last component is followed by
-    /// components of the outer chain, whose names are unknown.
+    /// The names of the components after a seat. In proxy mode, the last component is followed by components of the
+    /// outer chain, whose names are unknown: then returns `None`.
     fn names_behind(&self, seat: Seat) -> Option<Vec<String>> {
         let chain = self.chain();
         let behind = &chain.components[seat.index()..];
@@ -132,7 +132,7 @@ impl Core {
         let peer = &mut self.peers[seat.index()];
         if seat == Seat::OUTER {
             if peer.dialect.generation().is_some_and(Generation::any_version) {
-                self.stages.take_any_version();
+                self.stages.accept_any_version();
             }
             return;
         }
@@ -165,11 +165,8 @@ impl Core {
     /// Reports to the stages that a component has ended, or is treated as ended.
     pub(crate) fn end(&mut self, seat: Seat, how: ExitCause, out: &mut Outputs) {
         self.forget_unconfirmed_greeting(seat, out);
-        let last_words = self.peer_mut(seat).final_output();
-        self.apply(
-            StageInput::Left { seat, why: Exit { cause: how, last_output: last_words } },
-            out,
-        );
+        let last_output = self.peer_mut(seat).final_output();
+        self.apply(StageInput::Ended { seat, exit: Exit { cause: how, last_output } }, out);
     }
 
     /// Handles a component that has exceeded a timeout. If the component has answered an earlier greeting with an error,
@@ -197,7 +194,7 @@ impl Core {
             let (seat, now) = (Seat(index as u16), self.now);
             match self.peers[index].check_greeting(now, deadline) {
                 GreetingAction::Wait => {}
-                GreetingAction::Poke => {
+                GreetingAction::SendNoop => {
                     let proxy = self.peers[index].dialect.proxy_mut();
                     proxy.into_iter().for_each(|it| it.send_noop(out.queue_mut(Link::main(seat))));
                 }
@@ -206,7 +203,8 @@ impl Core {
         }
     }
 
-    /// Handles a line that was part of the handshake. The dialect may now need something that only the core can do.
+    /// Handles a line that was part of the handshake. The dialect may now need a restart, a relay listener, or the rest
+    /// of the chain.
     pub(crate) fn on_handshake(&mut self, seat: Seat, out: &mut Outputs) {
         self.record_greeting(seat, out);
         let peer = &mut self.peers[seat.index()];

@@ -21,8 +21,8 @@ pub struct Setup {
     pub chain: Chain,
     /// What happens when a component fails.
     pub rules: Rules,
-    /// How MCP servers that use ACP as their transport are offered to an agent that does not support it.
-    /// `None`: they are not.
+    /// How the bridge offers MCP servers to an agent that does not support MCP over ACP. If `None`, the chain has no
+    /// MCP broker.
     pub bridge: Option<mcp::BridgePolicy>,
     /// Random text. It is part of ids that no peer may be able to guess.
     pub nonce: String,
@@ -50,16 +50,16 @@ pub struct Facts {
     pub poison: Vec<MessageKind>,
 }
 
-/// One pipe between the conductor and a peer.
+/// The name of one connection between the conductor and a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
     /// The seat of the peer.
     pub seat: Seat,
-    /// Which of the links of that seat.
+    /// Which link of that seat this is.
     pub port: Port,
 }
 
-/// Identifies one of the links of a seat.
+/// Distinguishes the links of a seat. Only an SCP proxy has more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Port {
     /// Standard input and output.
@@ -104,7 +104,7 @@ pub enum Line {
     },
 }
 
-/// Something that happened in the outside world. The shell reports it to the core.
+/// An event outside the core. The shell reports it.
 ///
 /// Several inputs carry the `incarnation` of a component: the number of its process among all processes of its seat. The
 /// first process is number 0. An input with an outdated number is ignored.
@@ -117,7 +117,7 @@ pub enum Input {
         /// The line.
         line: Line,
     },
-    /// Whether a paused link has unread bytes. Reported only about links that are paused.
+    /// A paused link has unread bytes, or no longer has any.
     Readable {
         /// The paused link.
         link: Link,
@@ -173,10 +173,10 @@ pub enum Input {
         seat: Seat,
         /// The number of the process.
         incarnation: u32,
-        /// The params of `_scp/proxy`, which tell the proxy where to connect, or the reason of the failure.
+        /// The params of `_scp/proxy`, which contain the address for the relay, or the reason of the failure.
         servers: Result<Json, String>,
     },
-    /// The relay of an SCP proxy has connected. It is the second link of the seat.
+    /// The relay of an SCP proxy has connected. Its connection is the second link of the seat.
     RelayConnected {
         /// The seat of the SCP proxy.
         seat: Seat,
@@ -229,7 +229,7 @@ pub enum Command {
     Release(Seat),
 }
 
-/// Something that the shell must do. Outputs are performed in order.
+/// An action that the shell performs. Outputs are performed in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
     /// Start the component of a seat, with a new link.
@@ -298,13 +298,13 @@ pub enum Output {
     },
     /// Log a diagnostic for the user who runs the conductor.
     Report(Diagnostic),
-    /// Show this to the tap.
+    /// Pass this observation to the tap.
     Tap(Observation),
     /// The chain has ended: write the queued bytes and stop the components. No output follows.
     Finish(Ending),
 }
 
-/// What a tap is shown.
+/// An event that a tap receives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Observation {
     /// A message has arrived from a seat.
@@ -330,7 +330,7 @@ pub enum Observation {
         message: Message,
     },
     /// A component has ended, or could not be started.
-    Left {
+    Ended {
         /// Its seat.
         seat: Seat,
         /// A description, such as "exited with status 1".
@@ -338,7 +338,7 @@ pub enum Observation {
     },
 }
 
-/// What the shell has to do: a list of outputs, and for each link the bytes to write.
+/// The work of the shell: a list of outputs, and for each link the bytes to write.
 ///
 /// The bytes stay here until the shell reports them as [written](Input::Written), so nothing is copied.
 #[derive(Debug, Default)]

@@ -11,9 +11,9 @@
 //!
 //! # The path of a message
 //!
-//! A line that arrives on a link is decoded by the dialect of that link. The message then passes the [stages](stages::Stage),
-//! and the router chooses the next seat. On the way out it passes the same stages in reverse order, and is encoded for
-//! the other link. Each stage either passes a message on or takes it.
+//! The dialect of a link decodes each line that arrives there. The message then passes the [stages](stages::Stage), and
+//! the router chooses the next seat. On the way out the message passes the same stages in reverse order, and the
+//! dialect of the receiver's link encodes it. Each stage either passes a message on or takes it.
 //!
 //! | stage | purpose |
 //! |---|---|
@@ -25,7 +25,7 @@
 //! | [`Notices`](stages::Stage::Notices) | shows notices about failures in the editor |
 //! | [`Sessions`](stages::Stage::Sessions) | records how each session was set up |
 //! | [`Replay`](stages::Stage::Replay) | replays set-up requests to a restarted component |
-//! | [`Orphans`](stages::Stage::Orphans) | closes sessions that have lost their owner |
+//! | [`Orphans`](stages::Stage::Orphans) | handles sessions whose requester is gone |
 //!
 //! # Failures
 //!
@@ -41,8 +41,9 @@
 //!
 //! - [`input`]: the inputs and outputs; [`queue`]: the bytes for one link
 //! - [`core`](mod@core): the entry point
-//! - [`peer`]: the state of the peer in a seat; `greeting`: how components are greeted
-//! - `bad_line`: lines that cannot be read; `lost_answers`: which requests the unreadable answers belong to
+//! - [`peer`]: the state of the peer in a seat; `greeting`: which greeting a component gets, and what happens if it
+//!   does not understand the greeting
+//! - `bad_line`: lines that cannot be read; `lost_answers`: finds the requests that unreadable answers belong to
 //! - `flow_control`: which links are paused
 //! - [`stages`]: the list of the stages. Each stage is a module there: `gate`, `watchdog`, `poison`, `turns`, `mcp`,
 //!   `notices`, `sessions`, `replay`, `orphans`. `pipeline` moves a message from stage to stage, `failure`

@@ -1,7 +1,7 @@
 //! Matches unreadable answers with the requests that they belong to.
 //!
 //! An unreadable answer belongs to one of the requests that the component had not answered at that moment: its
-//! *candidates*. When as many answers are lost as there are candidates, none of these requests will be answered any more.
+//! *candidates*. When as many answers are lost as there are candidates, no candidate will be answered any more.
 //! Requests are identified by their numbers, which increase.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(crate) struct LostAnswers {
     groups: Vec<Group>,
     /// How many requests of the whole chain had been closed at the last [`resolve`](LostAnswers::resolve).
     closed_before: u64,
-    /// How many more requests must close, or answers must be lost, before any group can be resolved.
+    /// How many more events (a request is closed, or an answer is lost) must happen before any group can be resolved.
     slack: u64,
 }
 
@@ -139,8 +139,8 @@ impl LostAnswers {
         self.groups = groups;
     }
 
-    /// A group with at least as many lost answers as candidates. Groups whose candidates are a subset count, too. If
-    /// there is none, updates the slack.
+    /// Finds a group with at least as many lost answers as candidates. The lost answers of groups whose candidates are a
+    /// subset count, too. If there is no such group, updates the slack.
     fn find_resolved(&mut self) -> Option<usize> {
         let mut ranks = std::collections::BTreeMap::new();
         for group in &self.groups {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_are_no_candidates_resolve_nothing() {
+    fn closed_requests_that_are_not_candidates_resolve_nothing() {
         let mut lost = LostAnswers::default();
         let open = set([1, 9]);
         lost.add(&open, None, 1, "");

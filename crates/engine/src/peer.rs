@@ -15,9 +15,9 @@ const EXIT_TIMEOUT: u64 = 1_000;
 /// open then, a child process holds it.
 const DRAIN_TIMEOUT: u64 = 200;
 
-/// After how many milliseconds a component that does not react to its greeting is sent another line. Some programs
-/// that fail on an unknown greeting exit only when they read the next line.
-const POKE_DELAY: u64 = 2_000;
+/// After how many milliseconds a component that does not react to its greeting is sent a notification without effect.
+/// Some programs that fail on an unknown greeting exit only when they read the next line.
+const NOOP_DELAY: u64 = 2_000;
 
 /// How many lines of a component's output are kept for its crash report.
 const MAX_OUTPUT_LINES: usize = 20;
@@ -29,23 +29,23 @@ pub struct Peer {
     pub(crate) dialect: Dialect,
     /// The dialect of the relay link, once a relay has connected.
     pub(crate) relay: Option<Dialect>,
-    main_pipe: Pipe,
-    relay_pipe: Pipe,
+    main_link: LinkState,
+    relay_link: LinkState,
     /// Whether its process runs.
     pub(crate) is_running: bool,
     /// The number of its process among all processes of this seat. The first process is number 0.
     pub incarnation: u32,
-    /// When its process was started.
-    pub since: Option<Time>,
+    /// When its process was started. `None` before the start.
+    pub started_at: Option<Time>,
     pub(crate) termination: Termination,
     recent_output: Vec<String>,
-    /// Whether the shell was told which greeting the component understands.
+    /// Whether the greeting that the component understands is known, and recorded for later runs.
     pub(crate) greeting_recorded: bool,
     /// The generation of the last process in this seat that understood its greeting.
     pub(crate) last_generation: Option<Generation>,
     /// The greetings that the last processes in this seat did not understand, while not all greetings have been tried.
     pub(crate) failed_greetings: Option<Vec<Greeting>>,
-    /// Whether the shell was asked for a relay listener.
+    /// Whether [`Output::OpenRelay`](crate::Output::OpenRelay) was sent for this process.
     pub(crate) awaits_relay: bool,
     /// Unreadable answers of this component that have not been matched with a request yet.
     pub(crate) lost: LostAnswers,
@@ -54,9 +54,9 @@ pub struct Peer {
     greeting_timer: Option<GreetingTimer>,
 }
 
-/// One link of a peer.
+/// The state of one link of a peer.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Pipe {
+pub struct LinkState {
     /// Whether the peer's output is open.
     pub open: bool,
     /// Whether the peer's input is open.
@@ -71,7 +71,7 @@ pub struct Pipe {
     pub full: bool,
 }
 
-impl Pipe {
+impl LinkState {
     /// Whether the link is paused and has unread bytes.
     pub fn is_blocked(&self) -> bool {
         self.paused && self.readable
@@ -83,19 +83,19 @@ impl Pipe {
 pub(crate) struct Termination {
     /// How its process has ended.
     exit: Option<ExitCause>,
-    /// Which pipe it has closed.
+    /// Whether it has closed its input, its output, or its relay link.
     closed: Option<ExitCause>,
-    /// When the first of these was reported.
+    /// When the core received the first report of its end. A link that is resumed restarts this time.
     since: Option<Time>,
-    /// Whether the stages know of it.
+    /// Whether the end was reported to the stages.
     pub(crate) is_handled: bool,
 }
 
 /// The timers of a greeting that has not been answered.
 #[derive(Debug)]
 struct GreetingTimer {
-    /// When to send another line, if that has not been done.
-    poke: Option<Time>,
+    /// When to send a notification without effect. `None` after it was sent.
+    noop: Option<Time>,
     /// When to kill the component, to start it again with another greeting.
     give_up: Option<Time>,
 }
@@ -105,9 +105,9 @@ struct GreetingTimer {
 pub(crate) enum GreetingAction {
     /// Nothing.
     Wait,
-    /// Send another line.
-    Poke,
-    /// Kill it.
+    /// Send a notification without effect.
+    SendNoop,
+    /// Kill the component.
     Kill,
 }
 
@@ -117,11 +117,11 @@ impl Peer {
         Peer {
             dialect,
             relay: None,
-            main_pipe: Pipe::default(),
-            relay_pipe: Pipe::default(),
+            main_link: LinkState::default(),
+            relay_link: LinkState::default(),
             is_running: false,
             incarnation: 0,
-            since: None,
+            started_at: None,
             termination: Termination::default(),
             recent_output: Vec::new(),
             greeting_recorded: false,
@@ -135,17 +135,17 @@ impl Peer {
     }
 
     /// The state of one of its links.
-    pub fn pipe(&self, port: Port) -> &Pipe {
+    pub fn link_state(&self, port: Port) -> &LinkState {
         match port {
-            Port::Main => &self.main_pipe,
-            Port::Relay => &self.relay_pipe,
+            Port::Main => &self.main_link,
+            Port::Relay => &self.relay_link,
         }
     }
 
-    pub(crate) fn pipe_mut(&mut self, port: Port) -> &mut Pipe {
+    pub(crate) fn link_state_mut(&mut self, port: Port) -> &mut LinkState {
         match port {
-            Port::Main => &mut self.main_pipe,
-            Port::Relay => &mut self.relay_pipe,
+            Port::Main => &mut self.main_link,
+            Port::Relay => &mut self.relay_link,
         }
     }
 
@@ -171,7 +171,7 @@ impl Peer {
         }
     }
 
-    /// How many bytes wait in the dialect until the handshake has shown how to encode them.
+    /// How many bytes the dialect of a link holds until the handshake has shown how to encode them.
     pub(crate) fn backlog(&self, port: Port) -> usize {
         match port {
             Port::Main => self.dialect.held_bytes(),
@@ -182,19 +182,19 @@ impl Peer {
     /// Its process is being started.
     pub(crate) fn started(&mut self, now: Time) {
         self.is_running = true;
-        self.since = Some(now);
+        self.started_at = Some(now);
         self.opened();
     }
 
     /// Opens the main link. The link of the editor is open from the beginning.
     pub(crate) fn opened(&mut self) {
-        self.main_pipe = Pipe { open: true, writable: true, ..Pipe::default() };
+        self.main_link = LinkState { open: true, writable: true, ..LinkState::default() };
     }
 
     /// Its relay has connected.
     pub(crate) fn relay_connected(&mut self, relay: Dialect) {
         self.relay = Some(relay);
-        self.relay_pipe = Pipe { open: true, writable: true, ..Pipe::default() };
+        self.relay_link = LinkState { open: true, writable: true, ..LinkState::default() };
     }
 
     /// Adds a line to the recent output.
@@ -218,15 +218,16 @@ impl Peer {
         self.recent_output.clone()
     }
 
-    /// Whether its output is open and paused, or has unread bytes.
+    /// Whether more output may come: the output is open, and is paused or has unread bytes.
     fn has_unread_output(&self) -> bool {
-        self.main_pipe.open && (self.main_pipe.paused || self.main_pipe.readable)
+        self.main_link.open && (self.main_link.paused || self.main_link.readable)
     }
 
-    /// How it ended, once all its output has been handled.
+    /// How it ended, once all its output has been handled. The outer pipe has no process, so the core does not wait for
+    /// its exit status.
     pub(crate) fn confirmed_end(&self, now: Time, outer: bool) -> Option<ExitCause> {
         let since = self.termination.since.filter(|_| !self.termination.is_handled)?;
-        let drained = !self.main_pipe.open;
+        let drained = !self.main_link.open;
         match (&self.termination.exit, &self.termination.closed) {
             (Some(how), _)
                 if drained || (!self.has_unread_output() && since.plus(DRAIN_TIMEOUT) <= now) =>
@@ -255,23 +256,23 @@ impl Peer {
             return GreetingAction::Wait;
         }
         let is_guess = self.dialect.proxy().is_some_and(Proxy::is_guessing);
-        let can_begin_again = self.can_begin_again();
+        let can_retry_greeting = self.can_retry_greeting();
         let timer = self.greeting_timer.get_or_insert_with(|| GreetingTimer {
-            poke: Some(now.plus(POKE_DELAY)),
+            noop: Some(now.plus(NOOP_DELAY)),
             // A greeting that is only a guess must leave time to try all the others.
             give_up: deadline.map(|deadline| {
                 let left = deadline.0.saturating_sub(now.0);
                 now.plus(left * if is_guess { 1 } else { 2 } / 3)
             }),
         });
-        if let Some(due) = timer.poke {
+        if let Some(due) = timer.noop {
             if due > now {
                 return GreetingAction::Wait;
             }
-            timer.poke = None;
-            return GreetingAction::Poke;
+            timer.noop = None;
+            return GreetingAction::SendNoop;
         }
-        match timer.give_up.filter(|due| *due <= now && can_begin_again) {
+        match timer.give_up.filter(|due| *due <= now && can_retry_greeting) {
             Some(_) => {
                 timer.give_up = None;
                 GreetingAction::Kill
@@ -285,8 +286,8 @@ impl Peer {
         self.is_running && self.dialect.proxy().is_some_and(Proxy::awaits_first_line)
     }
 
-    /// Whether there is a greeting that has not been tried.
-    fn can_begin_again(&self) -> bool {
+    /// Whether the component can be restarted with a greeting that has not been tried.
+    fn can_retry_greeting(&self) -> bool {
         self.dialect.proxy().is_some_and(Proxy::can_retry)
     }
 
@@ -297,28 +298,27 @@ impl Peer {
 
     /// Whether flow control has to look at it: a queue is full, or a link is paused.
     pub(crate) fn needs_flow_control(&self) -> bool {
-        let is_it = |pipe: &Pipe| pipe.full || pipe.paused;
-        is_it(&self.main_pipe) || is_it(&self.relay_pipe)
+        [&self.main_link, &self.relay_link].iter().any(|state| state.full || state.paused)
     }
 
     /// When to call [`check_greeting`](Peer::check_greeting) again.
     pub(crate) fn handshake_deadline(&self) -> Option<Time> {
         let timer = self.greeting_timer.as_ref()?;
-        timer.poke.or(timer.give_up.filter(|_| self.can_begin_again()))
+        timer.noop.or(timer.give_up.filter(|_| self.can_retry_greeting()))
     }
 
-    /// Resets the timers: it has reacted to a greeting, and may have been sent another one.
+    /// Resets the timers: the component has reacted to a greeting. The dialect may have sent another one.
     pub(crate) fn reset_greeting_timer(&mut self) {
         self.greeting_timer = None;
     }
 
     /// Prepares the seat for the next process. Returns the recent output of the last one.
     pub(crate) fn reset(&mut self) -> Vec<String> {
-        self.since = None;
+        self.started_at = None;
         self.is_running = false;
         self.relay = None;
         self.awaits_relay = false;
-        (self.main_pipe, self.relay_pipe) = (Pipe::default(), Pipe::default());
+        (self.main_link, self.relay_link) = (LinkState::default(), LinkState::default());
         self.termination = Termination::default();
         self.lost = LostAnswers::default();
         self.null_id_errors = NullIdErrors::default();
@@ -330,20 +330,20 @@ impl Peer {
     /// Bytes that were queued for a link have been written.
     pub(crate) fn on_written(&mut self, now: Time, link: Link, out: &Outputs) {
         let any_left = out.queued(link) + self.backlog(link.port) > 0;
-        self.pipe_mut(link.port).unread_since = any_left.then_some(now);
+        self.link_state_mut(link.port).unread_since = any_left.then_some(now);
     }
 
-    /// If a queue is full: since when the peer has read nothing.
+    /// Since when the peer has read nothing, if one of its queues is full.
     pub(crate) fn full_since(&self) -> Option<Time> {
-        let pipes = [&self.main_pipe, &self.relay_pipe].into_iter();
-        pipes.filter(|pipe| pipe.full).filter_map(|pipe| pipe.unread_since).min()
+        let links = [&self.main_link, &self.relay_link].into_iter();
+        links.filter(|state| state.full).filter_map(|state| state.unread_since).min()
     }
 
     /// Updates whether the queue of a link is full.
     pub(crate) fn update_full(&mut self, link: Link, marks: Watermarks, out: &Outputs) {
         let queued = out.queued(link) + self.backlog(link.port);
-        let pipe = self.pipe_mut(link.port);
-        pipe.full = queued > if pipe.full { marks.low } else { marks.high };
+        let state = self.link_state_mut(link.port);
+        state.full = queued > if state.full { marks.low } else { marks.high };
     }
 }
 
@@ -362,7 +362,7 @@ impl Termination {
     /// A pipe has been closed.
     pub(crate) fn on_pipe_closed(&mut self, now: Time, how: ExitCause) {
         self.since.get_or_insert(now);
-        // A closed input tells more about the cause than a closed output.
+        // A closed input is the better description of the cause.
         if how == ExitCause::ClosedInput || self.closed.is_none() {
             self.closed = Some(how);
         }

@@ -43,7 +43,7 @@ impl Resumption {
 }
 
 /// Whether an update reports the state of a session, such as its mode, and is not part of the conversation.
-pub(crate) fn is_state_update(update: &Json) -> bool {
+pub(crate) fn is_metadata_update(update: &Json) -> bool {
     let kind = update.at(&["update", "sessionUpdate"]);
     let kind = kind.as_ref().and_then(Json::text);
     kind.is_some_and(|kind| {
@@ -97,11 +97,11 @@ mod tests {
             Json::trusted(format!(r#"{{"sessionId":"s","update":{{"sessionUpdate":"{kind}"}}}}"#))
         };
         for kind in ["available_commands_update", "current_mode_update", "session_info_update"] {
-            assert!(is_state_update(&update(kind)), "{kind}");
+            assert!(is_metadata_update(&update(kind)), "{kind}");
         }
         for kind in ["agent_message_chunk", "tool_call", "plan", ""] {
-            assert!(!is_state_update(&update(kind)), "{kind}");
+            assert!(!is_metadata_update(&update(kind)), "{kind}");
         }
-        assert!(!is_state_update(&Json::EMPTY_OBJECT));
+        assert!(!is_metadata_update(&Json::EMPTY_OBJECT));
     }
 }

@@ -1,6 +1,6 @@
 //! What [`Core`](crate::Core) passes to the [stages](crate::stages), and what the stages return.
 //!
-//! These two lists are inside the core. [`input`](crate::input) has the lists between the core and the shell.
+//! These two types are used only inside the core. [`input`](crate::input) has the types between the core and the shell.
 
 use acp_wire::{Message, Side};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use router::{Ending, Exit, Seat};
 
 use crate::input::{Command, Output};
 
-/// Something that the stages have to handle.
+/// An event that the stages handle.
 #[derive(Debug, Clone)]
 pub enum StageInput {
     /// A peer has sent a message.
@@ -21,19 +21,19 @@ pub enum StageInput {
         /// The message, without its envelope.
         message: Message,
     },
-    /// A component has ended, or is treated as if it had.
-    Left {
+    /// A component has ended, or is treated as ended. On the outer pipe: the editor has closed the connection.
+    Ended {
         /// Its seat.
         seat: Seat,
         /// How it ended.
-        why: Exit,
+        exit: Exit,
     },
     /// A component ended during its first greeting and was started again with another greeting.
     GreetingRetried {
         /// Its seat.
         seat: Seat,
         /// How it ended.
-        why: Exit,
+        exit: Exit,
     },
     /// See [`Input::ClientConnected`](crate::Input::ClientConnected).
     ClientConnected {
@@ -64,7 +64,7 @@ pub enum StageInput {
     Tick,
 }
 
-/// Something that [`Core`](crate::Core) has to do for the stages. Outputs are performed in order.
+/// An action that [`Core`](crate::Core) performs for the stages. Outputs are performed in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StageOutput {
     /// Start the component of this seat, with a new link.

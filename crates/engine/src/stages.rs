@@ -113,7 +113,7 @@ enum StageResult {
     Taken,
 }
 
-/// Moves a message out of the pipeline, and leaves a placeholder.
+/// Takes a message out of a reference, and leaves a placeholder.
 fn take(message: &mut Message) -> Message {
     std::mem::replace(message, Message::response(Id::NULL, Outcome::Result(Json::NULL)))
 }
@@ -130,7 +130,7 @@ struct Hop {
     toward: Side,
 }
 
-/// What every stage needs: the time, and the list of outputs.
+/// The state that all stages share: the time, and the list of outputs.
 #[derive(Debug, Default)]
 struct Context {
     now: Time,
@@ -188,7 +188,7 @@ enum Deferred {
 }
 
 impl Stages {
-    /// The stages of a chain that has not begun. `broker` is `None` if the chain does not need MCP over ACP.
+    /// The stages of a chain that has not started. `broker` is `None` if the chain does not need MCP over ACP.
     pub fn new(chain: Chain, rules: Rules, broker: Option<Broker>) -> Stages {
         let count = chain.components.len();
         let mut router = Router::new(chain);
@@ -223,18 +223,18 @@ impl Stages {
         self.mcp.broker()
     }
 
-    /// See [`Router::take_any_version`].
-    pub(crate) fn take_any_version(&mut self) {
+    /// See [`Router::accept_any_version`].
+    pub(crate) fn accept_any_version(&mut self) {
         self.router.accept_any_version();
     }
 
-    /// See [`Router::restart_barrier_limit`].
-    pub(crate) fn restart_barrier_limit(&mut self, now: Time, seat: Seat) {
+    /// See [`Router::restart_barrier_timeout`].
+    pub(crate) fn restart_barrier_timeout(&mut self, now: Time, seat: Seat) {
         self.router.restart_barrier_timeout(now, seat);
     }
 
-    /// See [`Router::tell_guards`].
-    pub(crate) fn tell_guards(&mut self) {
+    /// See [`Router::announce_guards`].
+    pub(crate) fn announce_guards(&mut self) {
         self.router.announce_guards();
     }
 
@@ -260,8 +260,8 @@ impl Stages {
 
     /// The number of messages that are held for a peer, and their size in bytes.
     pub fn held(&self, seat: Seat) -> (usize, usize) {
-        let (absent, gate) = (self.router.held(seat), self.gate.held(seat));
-        (absent.0 + gate.0, absent.1 + gate.1)
+        let (router, gate) = (self.router.held(seat), self.gate.held(seat));
+        (router.0 + gate.0, router.1 + gate.1)
     }
 
     /// Whether any message is held, or may have to be held.
@@ -297,8 +297,9 @@ impl Stages {
         stages.into_iter().chain(router).flatten().min()
     }
 
-    /// How much is open, for tests: pending requests, held messages, unfinished session records, open prompts, and
-    /// then the table sizes of the MCP broker.
+    /// How much is unfinished, for tests. First the pending requests, then the held messages, then the unfinished
+    /// requests, turns and orphans of the stages, then the open prompts of the editor, then the table sizes of the MCP
+    /// broker.
     pub fn sizes(&self) -> Vec<usize> {
         let held: usize = self.router.chain().seats().map(|seat| self.held(seat).0).sum();
         let open = self.sessions.open() + self.turns.open() + self.orphans.len();
@@ -320,10 +321,10 @@ impl Stages {
             StageInput::Arrived { from, toward, message } => {
                 self.on_arrived(Hop { seat: from, toward }, message);
             }
-            StageInput::Left { seat, why } => self.on_left(seat, why),
-            StageInput::GreetingRetried { seat, why } => {
+            StageInput::Ended { seat, exit } => self.on_ended(seat, exit),
+            StageInput::GreetingRetried { seat, exit } => {
                 self.with_broker(|it, cx| it.component_removed(seat, cx));
-                self.route(router::Event::GreetingRetried { seat, exit: why });
+                self.route(router::Event::GreetingRetried { seat, exit });
             }
             StageInput::ClientConnected { ticket, client_id } => {
                 self.with_broker(|it, cx| it.client_connected(ticket, client_id, cx));
@@ -372,7 +373,7 @@ impl Stages {
                 router::Action::Reinitialized { seat, outcome } => {
                     self.deferred.push_back(Deferred::Restarted { seat, outcome });
                 }
-                router::Action::Report(notice) => self.cx.push(Output::Report(notice)),
+                router::Action::Report(diagnostic) => self.cx.push(Output::Report(diagnostic)),
                 router::Action::Finish(ending) => {
                     self.release_all();
                     self.finished = true;
@@ -397,7 +398,7 @@ impl Stages {
             self.with_broker(|it, cx| it.tick(cx));
         }
         self.answer_cancelled();
-        self.start_what_is_due();
+        self.start_due_components();
     }
 
     fn is_agent(&self, seat: Seat) -> bool {
@@ -416,8 +417,8 @@ mod tests {
     #[test]
     fn the_diagram_and_the_table_in_architecture_md_show_the_stages_in_order() {
         let text = include_str!("../../../ARCHITECTURE.md");
-        let way = describe_path();
-        let (into, out) = way.split_once(" → router → ").unwrap();
+        let path = describe_path();
+        let (into, out) = path.split_once(" → router → ").unwrap();
         let picture = format!("line ─▶ {} ─▶", into.replace('→', "─▶"));
         assert!(text.contains(&picture), "{picture}");
         let back: Vec<&str> = out.split(" → ").collect();

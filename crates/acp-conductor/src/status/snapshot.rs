@@ -49,7 +49,7 @@ impl Shell {
             components: router.chain().seats().map(|seat| self.component(seat)).collect(),
             editor: Editor {
                 out_bytes: self.core.queued(Seat::OUTER, &self.out),
-                paused: outer.pipe(Port::Main).paused,
+                paused: outer.link_state(Port::Main).paused,
             },
             mcp: Mcp { servers, clients },
         }
@@ -75,7 +75,7 @@ impl Shell {
         let (core, peer) = (self.core.stages(), self.core.peer(seat));
         let chain = router.chain();
         let state = router.state(seat);
-        let over = router.is_ending() && io.component.is_none() && peer.since.is_some();
+        let over = router.is_ending() && io.component.is_none() && peer.started_at.is_some();
         let exit = router.last_exit(seat);
         let (held_messages, held_bytes) = core.held(seat);
         Component {
@@ -104,7 +104,7 @@ impl Shell {
             },
             pid: io.component.as_ref().and_then(|it| it.pid()),
             // A component that has exited and was not restarted yet does not count.
-            restarts: peer.incarnation.saturating_sub(u32::from(peer.since.is_none())),
+            restarts: peer.incarnation.saturating_sub(u32::from(peer.started_at.is_none())),
             next_start: match state {
                 Some(SeatState::Down { at, attempts }) => Some(NextStart {
                     attempt: *attempts,
@@ -114,7 +114,7 @@ impl Shell {
                 }),
                 _ => None,
             },
-            uptime_seconds: peer.since.filter(|_| io.component.is_some()).map(|since| {
+            uptime_seconds: peer.started_at.filter(|_| io.component.is_some()).map(|since| {
                 seconds(self.started.elapsed().saturating_sub(Duration::from_millis(since.0)))
             }),
             last_exit: exit.map(|exit| exit.description()),

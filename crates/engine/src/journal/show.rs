@@ -127,8 +127,13 @@ fn describe_output(chain: &Chain, output: &Output) -> String {
         Output::RememberPoison { seat, kind } => {
             format!("remember that {} crashes on {}", name(seat), kind.method)
         }
-        Output::Report(notice) => {
-            format!("{:?}, {}: {}", notice.level, name(&notice.seat), truncate(&notice.text))
+        Output::Report(diagnostic) => {
+            format!(
+                "{:?}, {}: {}",
+                diagnostic.level,
+                name(&diagnostic.seat),
+                truncate(&diagnostic.text)
+            )
         }
         Output::Tap(Observation::Arrived { seat, message, .. }) => {
             format!("tap: from {}: {}", name(seat), describe_message(message))
@@ -136,7 +141,7 @@ fn describe_output(chain: &Chain, output: &Output) -> String {
         Output::Tap(Observation::Delivered { seat, message, .. }) => {
             format!("tap: to {}: {}", name(seat), describe_message(message))
         }
-        Output::Tap(Observation::Left { seat, how }) => format!("tap: {} {how}", name(seat)),
+        Output::Tap(Observation::Ended { seat, how }) => format!("tap: {} {how}", name(seat)),
         Output::Finish(Ending::Clean) => "finish".to_owned(),
         Output::Finish(Ending::Failed(why)) => format!("finish: {}", truncate(why)),
     }

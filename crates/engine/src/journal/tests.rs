@@ -215,7 +215,7 @@ fn every_output_can_be_read_back() {
             dialect: LinkProtocol::Unknown,
             message: message(),
         }),
-        Output::Tap(Observation::Left { seat, how: "h".into() }),
+        Output::Tap(Observation::Ended { seat, how: "h".into() }),
         Output::Finish(Ending::Clean),
         Output::Finish(Ending::Failed("f".into())),
     ] {

@@ -107,6 +107,6 @@ choice!(Observation
     [
         Arrived { seat, toward, dialect, message },
         Delivered { seat, toward, dialect, message },
-        Left { seat, how },
+        Ended { seat, how },
     ]
 );

@@ -46,7 +46,7 @@ enum FailureDecision {
 
 impl Stages {
     /// Handles the end of a component.
-    pub(super) fn on_left(&mut self, seat: Seat, why: Exit) {
+    pub(super) fn on_ended(&mut self, seat: Seat, why: Exit) {
         let decision = self.decide(seat);
         // This comes before any message is sent on behalf of the component.
         if self.gate.held(seat).0 > 0 {
@@ -249,7 +249,7 @@ impl Stages {
     }
 
     /// Starts the components whose restart delay is over.
-    pub(super) fn start_what_is_due(&mut self) {
+    pub(super) fn start_due_components(&mut self) {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
             let is_due = |state: &SeatState| matches!(state, SeatState::Down { at, .. } if *at <= self.cx.now);
             if self.router.state(seat).is_some_and(is_due) && !self.router.is_ending() {

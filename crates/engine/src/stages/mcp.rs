@@ -7,12 +7,12 @@ use router::{Seat, Time};
 use super::{Context, Hop, Stage, StageResult, Stages};
 use crate::input::Output;
 
-/// The MCP broker, and what it needs to know about the links.
+/// The MCP broker, and the protocol of each link, which the broker needs to know.
 #[derive(Debug)]
 pub(super) struct Mcp {
     /// `None` if the chain does not need it.
     broker: Option<Broker>,
-    /// The protocol of the link of each seat.
+    /// The protocol of the link of each seat, by index.
     dialects: Vec<LinkProtocol>,
 }
 
@@ -50,8 +50,8 @@ impl Mcp {
             return StageResult::Pass;
         };
         let mut cx = mcp::Context { now: cx.now, out: actions };
-        let left = broker.arrived(hop, super::take(message), &mut cx);
-        pass(message, left)
+        let passed = broker.arrived(hop, super::take(message), &mut cx);
+        put_back(message, passed)
     }
 
     pub(super) fn delivered(
@@ -65,16 +65,16 @@ impl Mcp {
         let relevant = |it: &&mut Broker| it.is_relevant_delivery(hop.seat, message);
         let Some(broker) = self.broker.as_mut().filter(relevant) else { return StageResult::Pass };
         let mut cx = mcp::Context { now: cx.now, out: actions };
-        let left = broker.deliver(hop, super::take(message), &mut cx);
-        pass(message, left)
+        let passed = broker.deliver(hop, super::take(message), &mut cx);
+        put_back(message, passed)
     }
 }
 
-/// Puts back the message that the broker has returned.
-fn pass(message: &mut Message, left: Option<Message>) -> StageResult {
-    match left {
-        Some(left) => {
-            *message = left;
+/// Puts back the message that the broker has passed on. `None`: the broker has taken it.
+fn put_back(message: &mut Message, passed: Option<Message>) -> StageResult {
+    match passed {
+        Some(passed) => {
+            *message = passed;
             StageResult::Pass
         }
         None => StageResult::Taken,
@@ -82,6 +82,7 @@ fn pass(message: &mut Message, left: Option<Message>) -> StageResult {
 }
 
 impl Stages {
+    /// Calls the broker, if the chain has one, and performs its actions.
     pub(super) fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &mut mcp::Context<'_>)) {
         if let Some(broker) = &mut self.mcp.broker {
             let mut actions = Vec::new();
@@ -90,7 +91,7 @@ impl Stages {
         }
     }
 
-    /// Performs what the broker wants done. Its messages start at the stage mcp.
+    /// Performs the actions of the broker. Its messages start at the stage mcp.
     pub(super) fn perform(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
@@ -110,7 +111,7 @@ impl Stages {
                     self.cx.push(Output::OpenEndpoint { ticket, transport })
                 }
                 Action::RevokeTicket(ticket) => self.cx.push(Output::RevokeTicket(ticket)),
-                Action::Report(notice) => self.cx.push(Output::Report(notice)),
+                Action::Report(diagnostic) => self.cx.push(Output::Report(diagnostic)),
             }
         }
     }

@@ -119,7 +119,7 @@ impl Stages {
 
     fn show_notice(&mut self, session: &SessionId, notice: &Notice) {
         // In version 2, every editor supports notices.
-        let notices = self.notices.supported_by_editor || self.speaks_v2(Seat(1));
+        let notices = self.notices.supported_by_editor || self.uses_v2(Seat(1));
         let message = Notices::update(session, notice, notices);
         let hop = Hop { seat: Seat::OUTER, toward: Side::Editor };
         self.send_from(Stage::Notices, hop, message);
@@ -138,7 +138,7 @@ impl Stages {
             self.show_notice(session, &notice);
         }
         // The first component knows the sessions under the ids that the editor uses.
-        let others = self.sessions.of_first().iter().map(|it| it.session.clone());
+        let others = self.sessions.of_first_component().iter().map(|it| it.session.clone());
         for session in others.filter(|it| !now.contains(it)) {
             let waiting = self.notices.waiting.entry(session).or_default();
             waiting.push(notice.clone());

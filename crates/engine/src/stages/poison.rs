@@ -109,7 +109,7 @@ impl SeatSuspects {
         }
         let index = match self.find(toward, call) {
             Some(index) => index,
-            None if self.known.len() == MAX_KINDS || !can_be_bypassed(call) => return,
+            None if self.known.len() == MAX_KINDS || !can_be_routed_around(call) => return,
             None => {
                 let Some(kind) = MessageKind::of(toward, message) else { return };
                 self.known.push(KnownKind { kind, harmless: false, prefix: Box::default() });
@@ -223,7 +223,7 @@ impl Stages {
 
 /// Whether a message may be routed past a component. The handshake may not. A cancellation contains an id that only this
 /// component knows. A message for an MCP server is only for its provider.
-fn can_be_bypassed(call: &Call) -> bool {
+fn can_be_routed_around(call: &Call) -> bool {
     !call.is(acp::INITIALIZE)
         && !call.is(acp::CANCEL_REQUEST)
         && !call.method.name().contains("mcp/")

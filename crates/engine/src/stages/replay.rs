@@ -15,7 +15,7 @@ use router::{Exit, ExitCause, Seat, SeatState};
 use super::by_seat::BySeat;
 use super::sessions::{ForwardedRequest, Record, SessionSetup};
 use super::{Hop, Stage, StageResult, Stages};
-use crate::resumption::{Resumption, is_state_update};
+use crate::resumption::{Resumption, is_metadata_update};
 
 /// For how many lost sessions the reason is kept. The agent itself answers requests for older ones.
 const MAX_LOST: usize = 1024;
@@ -120,7 +120,7 @@ impl Stages {
                 let text = error.member("message").and_then(|it| Some(it.text()?.into_owned()));
                 let cause =
                     ExitCause::RefusedInitialize(text.unwrap_or_else(|| error.as_str().to_owned()));
-                self.on_left(seat, Exit::new(cause));
+                self.on_ended(seat, Exit::new(cause));
             }
             Outcome::Result(_) => {
                 let requests = match self.is_agent(seat) {
@@ -241,7 +241,7 @@ impl Stages {
             }
             Message::Notification(call) if request.repeats_history && call.is(acp::UPDATE) => {
                 let is_history = session_of_call(call) == request.session
-                    && !call.params.as_ref().is_some_and(is_state_update);
+                    && !call.params.as_ref().is_some_and(is_metadata_update);
                 if is_history { StageResult::Taken } else { StageResult::Pass }
             }
             _ => StageResult::Pass,

@@ -41,7 +41,7 @@ impl Sessions {
     }
 
     /// The sessions of the first component that has any. It knows them under the ids that the editor uses.
-    pub(super) fn of_first(&self) -> &[SessionSetup] {
+    pub(super) fn of_first_component(&self) -> &[SessionSetup] {
         let sessions = self.records.iter().map(Record::sessions);
         sessions.into_iter().find(|it| !it.is_empty()).unwrap_or_default()
     }

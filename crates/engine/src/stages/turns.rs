@@ -56,7 +56,7 @@ impl Turns {
         if hop.toward == Side::Agent
             && let Some(turns) = self.turns_of(hop.seat)
         {
-            turns.delivered(cx.now, message, || speaks_v2(router, versioned));
+            turns.delivered(cx.now, message, || uses_v2(router, versioned));
         }
         StageResult::Pass
     }
@@ -212,8 +212,8 @@ fn idle_update(session: &SessionId, reason: &str, error: Option<Json>) -> Messag
 
 impl Stages {
     /// Whether a component has negotiated ACP version 2.
-    pub(super) fn speaks_v2(&self, seat: Seat) -> bool {
-        speaks_v2(&self.router, seat)
+    pub(super) fn uses_v2(&self, seat: Seat) -> bool {
+        uses_v2(&self.router, seat)
     }
 
     /// How many turns are active at a component although it has answered their prompts (ACP version 2).
@@ -229,13 +229,13 @@ impl Stages {
     }
 
     /// The timeout of a turn that expires first.
-    pub(super) fn overdue_turn(&self) -> Option<(Time, Seat, ExitCause)> {
+    pub(super) fn next_turn_timeout(&self) -> Option<(Time, Seat, ExitCause)> {
         let seats = self.router.chain().seats();
         let seats = seats.filter(|seat| self.active_turns(*seat) > 0 && self.can_act(*seat));
-        seats.filter_map(|seat| self.overdue_turn_at(seat)).min_by_key(|(due, ..)| *due)
+        seats.filter_map(|seat| self.next_turn_timeout_of(seat)).min_by_key(|(due, ..)| *due)
     }
 
-    fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, ExitCause)> {
+    fn next_turn_timeout_of(&self, seat: Seat) -> Option<(Time, Seat, ExitCause)> {
         let (turns, last) = (self.turns.by_seat.get(seat)?, self.watchdog.last(seat)?);
         let watch = self.rules.timeouts;
         let behind: Vec<&BTreeMap<SessionId, Turn>> = self.turns.behind(seat).collect();
@@ -298,7 +298,7 @@ impl Stages {
     }
 }
 
-fn speaks_v2(router: &router::Router, seat: Seat) -> bool {
+fn uses_v2(router: &router::Router, seat: Seat) -> bool {
     let answer = router.handshake(seat).and_then(|it| it.answer.as_ref());
     let Some(Outcome::Result(result)) = answer else { return false };
     // Some agents confirm the requested version, and then continue as in version 1.

@@ -89,7 +89,7 @@ fn is_long_running(method: &str) -> bool {
 
 impl Stages {
     /// A component that has exceeded a timeout. [`Core`](crate::Core) reports its end with
-    /// [`StageInput::Left`](crate::StageInput::Left).
+    /// [`StageInput::Ended`](crate::StageInput::Ended).
     pub fn overdue(&self, now: Time) -> Option<(Seat, ExitCause)> {
         let restart = || {
             self.router
@@ -145,7 +145,8 @@ impl Stages {
                 .filter_map(|seat| self.ignored_cancellation(seat, limit))
                 .min_by_key(|(due, ..)| *due)
         });
-        let due = unanswered.into_iter().chain(ignored_cancellation).chain(self.overdue_turn());
+        let due =
+            unanswered.into_iter().chain(ignored_cancellation).chain(self.next_turn_timeout());
         due.min_by_key(|(due, ..)| *due)
     }
 

@@ -147,7 +147,7 @@ impl FaultInjector for Injector {
             return None;
         }
         if self.fault == Fault::NoTimeouts
-            && matches!(&input, StageInput::Left { why, .. } if is_timeout(&why.cause))
+            && matches!(&input, StageInput::Ended { exit, .. } if is_timeout(&exit.cause))
         {
             return None;
         }
@@ -190,7 +190,7 @@ impl FaultInjector for Injector {
     fn after(&mut self, outputs: &mut Vec<StageOutput>, stages: &Stages) -> Vec<StageInput> {
         let mut inputs = Vec::new();
         outputs.extend(self.replacement.take());
-        let left = matches!(self.input, Some(StageInput::Left { .. }));
+        let left = matches!(self.input, Some(StageInput::Ended { .. }));
         let resumed = outputs.iter().any(
             |output| matches!(output, StageOutput::Output(Output::Report(it)) if it.text.ends_with("is running again")),
         );

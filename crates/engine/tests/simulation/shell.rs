@@ -107,8 +107,8 @@ impl World {
                 return Err("the core remembers a greeting although the generation is set".into());
             }
             Output::RememberPoison { .. } => {}
-            Output::Report(notice) if notice.text.contains("sent a bad line") => {
-                return Err(format!("the conductor refuses a line: {}", notice.text));
+            Output::Report(diagnostic) if diagnostic.text.contains("sent a bad line") => {
+                return Err(format!("the conductor refuses a line: {}", diagnostic.text));
             }
             Output::Report(_) => {}
             Output::Tap(seen) => return self.on_observation(seen),
@@ -127,7 +127,7 @@ impl World {
             {
                 Err(format!("{seat:?} was not started, but gets {message:?}"))
             }
-            Observation::Left { seat, how } => {
+            Observation::Ended { seat, how } => {
                 self.trace(|| format!("{seat:?} {how}"));
                 // From now on, requests may fail because of it.
                 self.failure_count += 1;
