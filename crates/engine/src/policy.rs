@@ -34,7 +34,7 @@ pub struct ComponentPolicy {
 pub enum Restart {
     /// Never.
     Never,
-    /// If no session is lost by it: an agent with live sessions is restarted only if it offers to resume them.
+    /// If no session is lost: an agent with live sessions is restarted only if it can resume them.
     IfResumable,
     /// Always.
     Always,
@@ -100,8 +100,8 @@ impl Backoff {
     const NONE: Backoff =
         Backoff { max_restarts: 0, window: 0, first_delay: 0, max_delay: 0, reset_after: 0 };
 
-    /// The delay before the restart with this number in a row. `random` subtracts up to half of it, so that
-    /// components that failed together do not restart together.
+    /// The delay before a restart. `attempt` counts the restarts in a row, from 1. A random part of up to half of the
+    /// delay is subtracted, so that components that failed together do not restart together.
     pub fn delay(&self, attempt: u32, random: u64) -> u64 {
         let factor = 1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
         let delay = self.first_delay.saturating_mul(factor).min(self.max_delay);
@@ -127,17 +127,17 @@ pub(crate) struct Restarts {
     /// The failures within the window.
     failures: Vec<Time>,
     /// How many restarts there were in a row, without enough uptime between them.
-    attempt: u32,
+    attempts: u32,
 }
 
 impl Restarts {
     /// How many restarts there were in a row.
     pub(crate) fn attempts(&self) -> u32 {
-        self.attempt
+        self.attempts
     }
 
     /// Counts a failure of a component that has been up since `since`. Returns the delay before the restart, or
-    /// `None` if there were too many.
+    /// `None` if there were too many failures within the window.
     pub(crate) fn failed(
         &mut self,
         now: Time,
@@ -153,8 +153,8 @@ impl Restarts {
             return None;
         }
         self.failures.push(now);
-        self.attempt += 1;
-        Some(backoff.delay(self.attempt, random))
+        self.attempts += 1;
+        Some(backoff.delay(self.attempts, random))
     }
 }
 

@@ -36,15 +36,16 @@ impl Resumption {
         };
         let params = set_up.params.clone().unwrap_or(Json::EMPTY_OBJECT);
         let params = params.with_at(&["sessionId"], Some(&session.json()));
-        // The components that have the session have its history, too.
+        // The agent need not send the history: the other components and the editor have seen it.
         let params = params.with_at(&["replayFrom"], None);
         Call { method: method.into(), params: Some(params), extras: set_up.extras.clone() }
     }
 }
 
-/// Whether an update reports the state of a session, such as its mode, and is not part of the conversation.
-pub(crate) fn is_metadata_update(update: &Json) -> bool {
-    let kind = update.at(&["update", "sessionUpdate"]);
+/// Whether these params of `session/update` report a property of the session, such as its mode, and no part of the
+/// conversation.
+pub(crate) fn is_metadata_update(params: &Json) -> bool {
+    let kind = params.at(&["update", "sessionUpdate"]);
     let kind = kind.as_ref().and_then(Json::text);
     kind.is_some_and(|kind| {
         matches!(
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn state_updates_are_told_from_the_conversation() {
+    fn metadata_updates_are_distinguished_from_the_conversation() {
         let update = |kind: &str| {
             Json::trusted(format!(r#"{{"sessionId":"s","update":{{"sessionUpdate":"{kind}"}}}}"#))
         };

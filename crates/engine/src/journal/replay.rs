@@ -52,7 +52,8 @@ pub struct ReplaySummary {
     pub bytes: usize,
     /// Whether the last line is incomplete: the program that wrote the journal was killed, or panicked.
     pub cut_off: bool,
-    /// Whether the input of that line is complete. Then it was replayed, but there were no recorded effects to compare.
+    /// Whether the last line is incomplete but its input is complete. This input was replayed, but its effects could not
+    /// be compared.
     pub last_input: bool,
 }
 

@@ -32,7 +32,7 @@ impl Failures {
     }
 }
 
-/// What to do about a failed component.
+/// The decision about a failed component.
 enum FailureDecision {
     /// Nothing: it is no longer part of the chain.
     Ignore,
@@ -45,10 +45,10 @@ enum FailureDecision {
 }
 
 impl Stages {
-    /// Handles the end of a component.
+    /// Handles the end of a component, or of the editor's connection.
     pub(super) fn on_ended(&mut self, seat: Seat, why: Exit) {
         let decision = self.decide(seat);
-        // This comes before any message is sent on behalf of the component.
+        // The suspects are determined before any message is sent on behalf of the component.
         if self.gate.held(seat).0 > 0 {
             // The component never received the held messages.
             self.poison.forget_pending(seat);
@@ -143,7 +143,7 @@ impl Stages {
         }
     }
 
-    /// Logs why a component is not bypassed although the policy of all components is `bypass`.
+    /// Logs why a component is not bypassed although its policy is `bypass`.
     fn explain_stop(&mut self, seat: Seat, decision: &FailureDecision) {
         let Some(policy) = self.policy(seat).filter(|_| matches!(decision, FailureDecision::Stop))
         else {
@@ -162,7 +162,7 @@ impl Stages {
         }
     }
 
-    /// Whether a restarted component can continue with the sessions of this one.
+    /// Whether a component can continue its sessions after a restart.
     fn is_resumable(&self, seat: Seat) -> bool {
         let Some(record) = self.sessions.record(seat) else { return false };
         match self.is_agent(seat) {
@@ -209,8 +209,9 @@ impl Stages {
         self.forward_cancellations(seat, &cancelled);
     }
 
-    /// Sends cancellations that the failed component may not have forwarded. They go to the next component that works on
-    /// a prompt of the session. This need not be its successor, which may have been started after the prompt.
+    /// Sends the cancellations of these sessions that the failed component may not have forwarded. Each goes to the next
+    /// component that has an open prompt of the session. The direct successor may have none, if it was started after the
+    /// prompt.
     fn forward_cancellations(&mut self, seat: Seat, sessions: &[SessionId]) {
         for session in sessions {
             let works_on_it = |at: Seat| {
@@ -220,7 +221,7 @@ impl Stages {
             };
             let next = self.router.chain().seats().find_map(works_on_it);
             if let Some((next, false)) = next {
-                self.send(next, Side::Agent, cancellation(session));
+                self.send_from_replay(next, Side::Agent, cancellation(session));
             }
         }
     }
@@ -231,7 +232,7 @@ impl Stages {
             let router = &self.router;
             let Some(record) = self.sessions.record_mut(seat) else { continue };
             for prompt in record.retain_owed(|id| router.owes(seat, id)) {
-                self.send(seat, Side::Agent, cancellation(&prompt.session));
+                self.send_from_replay(seat, Side::Agent, cancellation(&prompt.session));
             }
         }
     }

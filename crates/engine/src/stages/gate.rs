@@ -24,6 +24,7 @@ pub(super) struct Gate {
     closed: Vec<Option<Held>>,
 }
 
+/// The messages that are held for one seat, and their size.
 #[derive(Debug, Default)]
 struct Held {
     messages: VecDeque<(Side, Message)>,
@@ -46,7 +47,7 @@ impl Gate {
             return StageResult::Taken;
         }
         match &mut self.closed[hop.seat.index()] {
-            // The router limits the time of a handshake, and does not know about gates.
+            // A greeting is not held: the router has a timeout for the handshake, and does not know about gates.
             Some(_) if is_greeting(message) => StageResult::Pass,
             Some(held) => {
                 held.bytes += message.size() + OVERHEAD;

@@ -14,7 +14,7 @@ use super::{Hop, Stage, StageResult, Stages};
 /// How many notices wait for one session. Older ones are dropped.
 const MAX_NOTICES: usize = 3;
 
-/// For how many sessions notices wait. Beyond that, the notices of one session are dropped.
+/// For how many sessions notices wait. If there are more, the notices of one of them are dropped.
 const MAX_SESSIONS: usize = 256;
 
 /// The notices that wait, and the prompts of the editor.
@@ -53,6 +53,7 @@ impl Notices {
         self.prompts.len()
     }
 
+    /// The update that shows a notice. An editor that does not support notices gets it as text of the agent.
     fn update(session: &SessionId, notice: &Notice, supports_notices: bool) -> Message {
         let text = |text: &str| Some(Json::string(text));
         let component = Json::object([("component", text(&notice.component))]);
@@ -94,11 +95,11 @@ impl Stages {
 
     fn on_editor_request(&mut self, id: &Id, call: &Call) {
         if call.is(acp::INITIALIZE) {
-            let notices = ["clientCapabilities", "capabilities"].iter().any(|capabilities| {
+            let is_supported = ["clientCapabilities", "capabilities"].iter().any(|capabilities| {
                 let at = [*capabilities, "session", "notices"];
                 call.params.as_ref().and_then(|it| it.at(&at)).is_some_and(|it| !it.is_null())
             });
-            self.notices.supported_by_editor = notices;
+            self.notices.supported_by_editor = is_supported;
         }
         match method_kind(call) {
             Some(MethodKind::Prompt) => {
@@ -117,10 +118,11 @@ impl Stages {
         }
     }
 
+    /// Sends a notice to the editor.
     fn show_notice(&mut self, session: &SessionId, notice: &Notice) {
         // In version 2, every editor supports notices.
-        let notices = self.notices.supported_by_editor || self.uses_v2(Seat(1));
-        let message = Notices::update(session, notice, notices);
+        let supports_notices = self.notices.supported_by_editor || self.uses_v2(Seat(1));
+        let message = Notices::update(session, notice, supports_notices);
         let hop = Hop { seat: Seat::OUTER, toward: Side::Editor };
         self.send_from(Stage::Notices, hop, message);
     }
@@ -132,14 +134,14 @@ impl Stages {
         }
         let component = self.router.chain().name(seat).to_owned();
         let notice = Notice { component, text: text.to_owned() };
-        let mut now: BTreeSet<SessionId> = self.notices.prompts.values().cloned().collect();
-        now.extend(self.turns.sessions());
-        for session in &now {
+        let mut busy: BTreeSet<SessionId> = self.notices.prompts.values().cloned().collect();
+        busy.extend(self.turns.sessions());
+        for session in &busy {
             self.show_notice(session, &notice);
         }
         // The first component knows the sessions under the ids that the editor uses.
         let others = self.sessions.of_first_component().iter().map(|it| it.session.clone());
-        for session in others.filter(|it| !now.contains(it)) {
+        for session in others.filter(|it| !busy.contains(it)) {
             let waiting = self.notices.waiting.entry(session).or_default();
             waiting.push(notice.clone());
             if waiting.len() > MAX_NOTICES {

@@ -10,8 +10,8 @@ impl Stages {
     /// Handles a message that a peer has sent.
     pub(super) fn on_arrived(&mut self, hop: Hop, message: Message) {
         let mut actions = Vec::new();
-        let left = self.run_inbound(&Stage::ALL, hop, message, &mut actions);
-        if let Some(message) = left {
+        let passed = self.run_inbound(&Stage::ALL, hop, message, &mut actions);
+        if let Some(message) = passed {
             let Hop { seat: from, toward } = hop;
             self.route(router::Event::Arrived { from, toward, message });
         }
@@ -29,19 +29,20 @@ impl Stages {
         self.deferred.push_back(Deferred::Inject { stage, hop, message });
     }
 
-    /// Takes a message from a stage through the following stages to the router.
+    /// Moves a message that a stage sends through the following stages to the router. The router does not count it as
+    /// sent by the component.
     pub(super) fn continue_inbound(&mut self, stage: Stage, hop: Hop, message: Message) {
         let mut actions = Vec::new();
-        let left = self.run_inbound(&Stage::ALL[stage as usize + 1..], hop, message, &mut actions);
-        if let Some(message) = left {
+        let passed = self.run_inbound(&Stage::ALL[stage as usize + 1..], hop, message, &mut actions);
+        if let Some(message) = passed {
             let Hop { seat: from, toward } = hop;
             self.route(router::Event::Supplied { from, toward, message });
         }
         self.perform(actions);
     }
 
-    /// Takes a message through these stages. Returns it for the router, unless a stage has taken it. Adds to `actions`
-    /// what the MCP broker wants done.
+    /// Moves a message through these stages. Returns it for the router, unless a stage has taken it. Appends the actions of
+    /// the MCP broker to `actions`.
     fn run_inbound(
         &mut self,
         stages: &[Stage],
@@ -50,7 +51,7 @@ impl Stages {
         actions: &mut Vec<Action>,
     ) -> Option<Message> {
         for stage in stages {
-            let flow = match stage {
+            let result = match stage {
                 Stage::Gate => StageResult::Pass,
                 Stage::Watchdog => self.watchdog.arrived(&self.cx, &mut self.router, hop),
                 Stage::Poison => self.poison.arrived(hop, &message),
@@ -61,14 +62,14 @@ impl Stages {
                 Stage::Replay => self.replay_arrived(hop, &mut message),
                 Stage::Orphans => self.orphans_arrived(hop, &message),
             };
-            if flow == StageResult::Taken {
+            if result == StageResult::Taken {
                 return None;
             }
         }
         Some(message)
     }
 
-    /// Takes a message from the router through all stages to its link.
+    /// Moves a message from the router through all stages to its link.
     pub(super) fn deliver(&mut self, hop: Hop, message: Message) {
         self.run_outbound(&Stage::ALL, hop, message);
     }
@@ -78,17 +79,18 @@ impl Stages {
         self.run_outbound(&Stage::ALL[..stage as usize], hop, message);
     }
 
-    /// Takes a message through these stages in reverse order, and to its link.
+    /// Moves a message through these stages in reverse order, and to its link.
     fn run_outbound(&mut self, stages: &[Stage], hop: Hop, mut message: Message) {
         let mut actions = Vec::new();
-        let flow = self.pass_outbound(stages, hop, &mut message, &mut actions);
-        if flow == StageResult::Pass {
+        let result = self.pass_outbound(stages, hop, &mut message, &mut actions);
+        if result == StageResult::Pass {
             let Hop { seat: to, toward } = hop;
             self.cx.out.push(StageOutput::Deliver { to, toward, message });
         }
         self.perform(actions);
     }
 
+    /// Moves a message through these stages in reverse order. Returns whether a stage has taken it.
     fn pass_outbound(
         &mut self,
         stages: &[Stage],
@@ -97,7 +99,7 @@ impl Stages {
         actions: &mut Vec<Action>,
     ) -> StageResult {
         for stage in stages.iter().rev() {
-            let flow = match stage {
+            let result = match stage {
                 Stage::Orphans => StageResult::Pass,
                 Stage::Replay => self.replay_delivered(hop, message),
                 Stage::Sessions => self.sessions.delivered(&self.cx, &self.router, hop, message),
@@ -108,8 +110,8 @@ impl Stages {
                 Stage::Watchdog => self.watchdog.delivered(&self.cx, hop, message),
                 Stage::Gate => self.gate.delivered(&self.router, hop, message),
             };
-            if flow == StageResult::Taken {
-                return flow;
+            if result == StageResult::Taken {
+                return result;
             }
         }
         StageResult::Pass

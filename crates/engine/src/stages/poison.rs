@@ -1,8 +1,8 @@
 //! The stage *poison*: finds the kind of message that a component crashes on.
 //!
 //! The suspects of a crash are the messages that the component was sent and had neither forwarded nor answered. A kind
-//! of message that is a suspect of two crashes in a row is *poison*: the router sends such messages past the
-//! component from then on. If both crashes have several suspects in common, as when an agent streams many updates at
+//! of message that is a suspect of two crashes in a row is *poison*: from then on, the router routes such messages
+//! around the component. If both crashes have several suspects in common, as when an agent streams many updates at
 //! once, the oldest kind that the component has never handled is the poison. A component reads its messages in
 //! order, so it has not read the later ones.
 
@@ -87,7 +87,7 @@ type Index = usize;
 struct KnownKind {
     kind: MessageKind,
     /// Whether the component has ever handled a message of this kind.
-    harmless: bool,
+    is_harmless: bool,
     /// The params of the last update of this kind, from the start up to its kind. An update with the same prefix is of
     /// the same kind.
     prefix: Box<[u8]>,
@@ -112,7 +112,7 @@ impl SeatSuspects {
             None if self.known.len() == MAX_KINDS || !can_be_routed_around(call) => return,
             None => {
                 let Some(kind) = MessageKind::of(toward, message) else { return };
-                self.known.push(KnownKind { kind, harmless: false, prefix: Box::default() });
+                self.known.push(KnownKind { kind, is_harmless: false, prefix: Box::default() });
                 self.known.len() - 1
             }
         };
@@ -121,6 +121,7 @@ impl SeatSuspects {
         }
     }
 
+    /// Finds the kind of a message in the list of known kinds.
     fn find(&mut self, toward: Side, call: &Call) -> Option<Index> {
         let has_prefix = |known: &KnownKind| {
             let params = call.params.as_ref().map_or(&[][..], Json::as_bytes);
@@ -163,7 +164,7 @@ impl SeatSuspects {
             }
         };
         if let Some(index) = handled {
-            self.known[index].harmless = true;
+            self.known[index].is_harmless = true;
         }
     }
 
@@ -183,7 +184,7 @@ impl SeatSuspects {
             now.iter().filter(|index| self.suspects.contains(index)).copied().collect();
         let poison = match both[..] {
             [only] => Some(only),
-            _ => both.iter().find(|index| !self.known[**index].harmless).copied(),
+            _ => both.iter().find(|index| !self.known[**index].is_harmless).copied(),
         };
         self.suspects = match poison {
             Some(_) => Vec::new(),
@@ -195,10 +196,10 @@ impl SeatSuspects {
 }
 
 impl Stages {
-    /// Routes a kind of message past a component from now on, and tells the user.
+    /// Routes a kind of message around a component from now on, and notifies the user.
     pub(super) fn mark_as_poison(&mut self, seat: Seat, kind: MessageKind) {
-        let takes = self.router.chain().component(seat).map(|it| it.updates);
-        if takes == Some(UpdateFilter::All) || !self.router.add_skip_rule(seat, kind.clone()) {
+        let filter = self.router.chain().component(seat).map(|it| it.updates);
+        if filter == Some(UpdateFilter::All) || !self.router.add_skip_rule(seat, kind.clone()) {
             return;
         }
         let name = self.router.chain().name(seat);
@@ -212,17 +213,17 @@ impl Stages {
         self.cx.push(Output::RememberPoison { seat, kind });
     }
 
-    /// Routes a kind of message past a component that crashed on it in an earlier run.
+    /// Routes a kind of message around a component that crashed on it in an earlier run.
     pub fn restore_poison(&mut self, seat: Seat, kind: MessageKind) {
-        let takes = self.router.chain().component(seat).map(|it| it.updates);
-        if takes != Some(UpdateFilter::All) {
+        let filter = self.router.chain().component(seat).map(|it| it.updates);
+        if filter != Some(UpdateFilter::All) {
             self.router.add_skip_rule(seat, kind);
         }
     }
 }
 
-/// Whether a message may be routed past a component. The handshake may not. A cancellation contains an id that only this
-/// component knows. A message for an MCP server is only for its provider.
+/// Whether a message may be routed around a component. These may not: the handshake; a cancellation, because it contains
+/// an id that only this component knows; and a message for an MCP server, because it is meant for one provider.
 fn can_be_routed_around(call: &Call) -> bool {
     !call.is(acp::INITIALIZE)
         && !call.is(acp::CANCEL_REQUEST)
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_and_answered_messages_are_no_suspects() {
+    fn forwarded_and_answered_messages_are_not_suspects() {
         let mut suspects = SeatSuspects::default();
         for _ in 0..3 {
             suspects.delivered(Side::Editor, &update("plan"));
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_from_outside_has_no_suspects() {
+    fn a_kill_from_outside_makes_no_message_a_suspect() {
         let mut suspects = SeatSuspects::default();
         for how in [
             ExitCause::Signal(9),
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_cancellations_and_mcp_messages_are_no_suspects() {
+    fn handshakes_cancellations_and_mcp_messages_are_not_suspects() {
         let mut suspects = SeatSuspects::default();
         for method in ["initialize", "$/cancel_request", "mcp/message", "_mcp/request"] {
             for _ in 0..2 {

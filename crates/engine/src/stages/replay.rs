@@ -1,9 +1,9 @@
-//! The stage *replay*: replays set-up requests to a restarted component. Also answers requests for sessions that the agent
-//! has lost.
+//! The stage *replay*: replays set-up requests to a restarted component. It also answers requests for sessions that the
+//! agent has lost.
 //!
-//! The set-up requests of the component's sessions are replayed one after another. Requests that a proxy forwards
-//! meanwhile are answered from the record of its predecessor process. An agent is asked to resume or load each
-//! session instead. A session that it cannot resume is *lost*.
+//! A proxy receives the set-up requests of its sessions again, one after another. Requests that it forwards meanwhile are
+//! answered from the record of its predecessor process. An agent receives a request to resume or load each session
+//! instead. A session that it cannot resume is *lost*.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,8 +45,8 @@ impl SessionReplay {
         SessionReplay { by_seat: BySeat::new(count), lost: BTreeMap::new() }
     }
 
-    /// The method of the current request.
-    pub(super) fn method(&self, seat: Seat) -> String {
+    /// The method of the request that the component has to answer next.
+    pub(super) fn current_method(&self, seat: Seat) -> String {
         let current = self.by_seat.get(seat).and_then(|it| it.current.as_ref());
         current.map(|it| it.request.call.method.name().into_owned()).unwrap_or_default()
     }
@@ -101,7 +101,7 @@ impl SessionSetup {
 
 impl Stages {
     /// Sends a message from this stage to a component.
-    pub(super) fn send(&mut self, seat: Seat, toward: Side, message: Message) {
+    pub(super) fn send_from_replay(&mut self, seat: Seat, toward: Side, message: Message) {
         self.send_from(Stage::Replay, Hop { seat, toward }, message);
     }
 
@@ -202,7 +202,7 @@ impl Stages {
         match &replay.current {
             Some(current) => {
                 let call = current.request.call.clone();
-                self.send(seat, Side::Agent, Message::Request { id, call });
+                self.send_from_replay(seat, Side::Agent, Message::Request { id, call });
             }
             None => self.finish_replay(seat),
         }
@@ -228,15 +228,15 @@ impl Stages {
                 let at = request.forwarded.iter().position(|it| *call.method.name() == it.method);
                 let at = at.filter(|_| method_kind(call) == Some(MethodKind::SetUpSession));
                 let Some(at) = at else { return StageResult::Pass };
-                // The predecessor process may have got no answer. To forward the request now would set up another
-                // session.
+                // The predecessor process may not have received an answer. The request is not forwarded again, because
+                // that would set up another session.
                 let outcome = request.forwarded.remove(at).outcome.unwrap_or_else(|| {
                     Outcome::error(
                         code::INTERNAL_ERROR,
                         "this request was not answered before the restart",
                     )
                 });
-                self.send(from, Side::Editor, Message::response(id.clone(), outcome));
+                self.send_from_replay(from, Side::Editor, Message::response(id.clone(), outcome));
                 StageResult::Taken
             }
             Message::Notification(call) if request.repeats_history && call.is(acp::UPDATE) => {
@@ -248,7 +248,8 @@ impl Stages {
         }
     }
 
-    /// Handles a message to a component. A request that reaches it may claim an orphaned session.
+    /// Handles a message to a component. A request for a lost session is taken. Any other request may claim an orphaned
+    /// session.
     pub(super) fn replay_delivered(&mut self, hop: Hop, message: &Message) -> StageResult {
         if self.take_for_lost_session(hop, message) {
             return StageResult::Taken;
@@ -277,7 +278,7 @@ impl Stages {
         self.replay_next(seat);
     }
 
-    /// Ends a replay: the component gets the messages that were held for it.
+    /// Ends a replay. The router then delivers the messages that it has held for the component.
     fn finish_replay(&mut self, seat: Seat) {
         self.with_broker(|it, cx| it.component_restarted(seat, cx));
         // These requests go before the held messages.
@@ -302,7 +303,7 @@ impl Stages {
         if self.replay.lost.len() > MAX_LOST {
             self.replay.lost.pop_first();
         }
-        // The other components still have it, and may get requests for it.
+        // Only the record of the agent forgets it: the other components still have the session.
         if let Some(record) = self.sessions.record_mut(seat) {
             record.forget(session);
         }

@@ -21,7 +21,7 @@ const MAX_TURNS: usize = 256;
 #[derive(Debug)]
 pub(super) struct Turns {
     by_seat: BySeat<SeatTurns>,
-    /// The turns of the components that follow this chain, in proxy mode.
+    /// In proxy mode: the turns of the components after this chain.
     beyond: SeatTurns,
 }
 
@@ -72,7 +72,7 @@ impl Turns {
         active.into_iter().flat_map(|turns| turns.keys().cloned()).collect()
     }
 
-    /// The active turns of the components between a seat and the agent.
+    /// The active turns of the components after a seat.
     fn behind(&self, seat: Seat) -> impl Iterator<Item = &BTreeMap<SessionId, Turn>> {
         self.by_seat.behind(seat).iter().chain([&self.beyond]).map(|it| &it.active)
     }
@@ -91,11 +91,11 @@ struct SeatTurns {
 #[derive(Debug)]
 struct PendingPrompt {
     session: SessionId,
-    at: Time,
+    delivered_at: Time,
     cancelled: Option<Time>,
-    /// Whether the component has reported since then that it works.
+    /// Whether the component has reported, after it received the prompt, that it is working.
     worked: bool,
-    /// Whether the component has reported after that work that it is idle.
+    /// Whether the component has then reported that it is idle: the turn has ended before the answer.
     ended: bool,
 }
 
@@ -134,8 +134,10 @@ impl SeatTurns {
                 if self.active.len() == MAX_TURNS {
                     self.active.pop_first();
                 }
-                self.active
-                    .insert(prompt.session, Turn { since: prompt.at, cancelled: prompt.cancelled });
+                self.active.insert(
+                    prompt.session,
+                    Turn { since: prompt.delivered_at, cancelled: prompt.cancelled },
+                );
                 false
             }
             Message::Notification(call) if toward == Side::Editor && call.is(acp::UPDATE) => {
@@ -165,7 +167,7 @@ impl SeatTurns {
             (Some(MethodKind::Prompt), Message::Request { id, .. }) if v2() => {
                 let prompt = PendingPrompt {
                     session,
-                    at: now,
+                    delivered_at: now,
                     cancelled: None,
                     worked: false,
                     ended: false,
@@ -237,7 +239,7 @@ impl Stages {
 
     fn next_turn_timeout_of(&self, seat: Seat) -> Option<(Time, Seat, ExitCause)> {
         let (turns, last) = (self.turns.by_seat.get(seat)?, self.watchdog.last(seat)?);
-        let watch = self.rules.timeouts;
+        let timeouts = self.rules.timeouts;
         let behind: Vec<&BTreeMap<SessionId, Turn>> = self.turns.behind(seat).collect();
         // Only a component that is not waiting on another one is considered stuck.
         let waits = self.router.waits_for_held(seat);
@@ -246,7 +248,7 @@ impl Stages {
         let forwarded = behind.iter().flat_map(|it| it.values()).map(|turn| turn.since);
         let newest = requests.chain(forwarded).max();
         let silent = turns.active.values().filter_map(|turn| {
-            let limit = watch.prompt?;
+            let limit = timeouts.prompt?;
             if waits || newest.is_some_and(|newest| newest >= turn.since) {
                 return None;
             }
@@ -255,7 +257,7 @@ impl Stages {
         });
         let prompts = self.router.has_open_request(seat, PROMPT);
         let cancelled = turns.active.iter().filter_map(|(session, turn)| {
-            let (limit, at) = (watch.cancel?, turn.cancelled?);
+            let (limit, at) = (timeouts.cancel?, turn.cancelled?);
             if prompts || behind.iter().any(|it| it.contains_key(session)) {
                 return None;
             }

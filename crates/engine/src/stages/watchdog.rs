@@ -88,7 +88,7 @@ fn is_long_running(method: &str) -> bool {
 }
 
 impl Stages {
-    /// A component that has exceeded a timeout. [`Core`](crate::Core) reports its end with
+    /// A component that has exceeded a timeout. [`Core`](crate::Core) then treats it as ended, and reports this with
     /// [`StageInput::Ended`](crate::StageInput::Ended).
     pub fn overdue(&self, now: Time) -> Option<(Seat, ExitCause)> {
         let restart = || {
@@ -122,7 +122,7 @@ impl Stages {
                 Some(ExitCause::InitializeTimeout(limit))
             }
             SeatState::Replaying { until } if *until <= now => {
-                Some(ExitCause::Unresponsive { method: self.replay.method(seat), limit })
+                Some(ExitCause::Unresponsive { method: self.replay.current_method(seat), limit })
             }
             _ => None,
         }
@@ -134,12 +134,12 @@ impl Stages {
 
     /// The timeout that expires first: when, of which component, and its cause of failure.
     fn next_timeout(&self) -> Option<(Time, Seat, ExitCause)> {
-        let watch = self.rules.timeouts;
-        let unanswered = match (watch.answer, watch.prompt) {
+        let timeouts = self.rules.timeouts;
+        let unanswered = match (timeouts.answer, timeouts.prompt) {
             (None, None) => None,
             _ => self.unanswered(),
         };
-        let ignored_cancellation = watch.cancel.and_then(|limit| {
+        let ignored_cancellation = timeouts.cancel.and_then(|limit| {
             let seats = self.router.chain().seats();
             seats
                 .filter_map(|seat| self.ignored_cancellation(seat, limit))
@@ -150,11 +150,12 @@ impl Stages {
         due.min_by_key(|(due, ..)| *due)
     }
 
+    /// The timeout of a pending request that expires first.
     fn unanswered(&self) -> Option<(Time, Seat, ExitCause)> {
         let mut first: Option<(Time, u64, &PendingRequest)> = None;
-        // From the newest request to the oldest. A component that has sent a newer request may be waiting for its
-        // answer. An older request cannot be on behalf of this one: if the agent waits for a tool of a proxy, the
-        // proxy is stuck although it waits for the agent.
+        // The loop goes from the newest request to the oldest. A component that has itself sent a newer request may be
+        // waiting for that answer, so it is not stuck. A request that it sent earlier is no excuse: if the agent waits
+        // for a tool of a proxy, the proxy can be stuck although its own, older prompt waits for the agent.
         let seats = (0..=self.router.chain().components.len() as u16).map(Seat);
         let mut waits: Vec<bool> = seats.map(|seat| self.router.waits_for_held(seat)).collect();
         for request in self.router.requests().rev() {
@@ -177,7 +178,8 @@ impl Stages {
         ))
     }
 
-    /// The timeout of a request, if a component that can respond has to answer it.
+    /// The length of a request's timeout. Requests of the conductor itself have none, and neither have requests to a
+    /// component that cannot act.
     fn request_timeout(&self, request: &PendingRequest) -> Option<u64> {
         let is_relevant =
             matches!(request.purpose, Purpose::Forward) && self.can_act(request.responder);
@@ -204,7 +206,7 @@ impl Stages {
         let cancelled = record.prompts().filter_map(|it| Some((it.cancelled?, it)));
         let mut cancelled = cancelled.peekable();
         cancelled.peek()?;
-        // The sessions whose prompts it has forwarded. `None` stands for an unknown session.
+        // The sessions whose prompts the component has forwarded. `None` stands for an unknown session.
         let own = self.router.requests().filter(|it| it.requester == seat && it.method == PROMPT);
         let forwarded: BTreeSet<Option<SessionId>> = own
             .map(|request| match &request.fingerprint {
@@ -224,9 +226,9 @@ impl Stages {
         ))
     }
 
-    /// Since when a component should have stopped work that was cancelled at this time. A proxy that has forwarded the
-    /// work can stop only after the next component has, which may take up to `limit`. For an agent this does not
-    /// hold: everything that it waits for is part of the cancelled work.
+    /// The time from which a component counts as too slow to stop work that was cancelled at this time. A proxy that has
+    /// forwarded the work can stop only after the next component has stopped, which may take up to `limit`. An agent
+    /// gets no such extension: everything that it waits for is part of the cancelled work.
     pub(super) fn should_have_stopped(&self, seat: Seat, cancelled: Time, limit: u64) -> Time {
         let Some(activity) = self.watchdog.activity.get(seat) else { return cancelled };
         // A held cancellation reaches the component only when it is released.

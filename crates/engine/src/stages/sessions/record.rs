@@ -25,7 +25,7 @@ pub(crate) struct Record {
     sessions: Vec<SessionSetup>,
     /// Set-up requests that it has not answered, by request id.
     pending_setups: BTreeMap<Id, SessionSetup>,
-    /// Set-up requests that were answered on its behalf. Its own answer may still come.
+    /// Set-up requests that the conductor has answered on its behalf. The component may still answer them.
     late_setups: BTreeMap<Id, SessionSetup>,
     /// How many set-up requests it has received.
     setup_count: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Record {
     has_unknown_sessions: bool,
     /// How many live sessions are no longer tracked, because there were too many.
     forgotten: usize,
-    /// Whether any session was ever dropped for that reason.
+    /// Whether a session was ever dropped for that reason.
     has_forgotten: bool,
     /// Requests that end a session and that it has not answered, by request id.
     ending: BTreeMap<Id, SessionId>,
@@ -101,7 +101,7 @@ impl SessionSetup {
         self.forwarded[index].outcome = Some(stored);
     }
 
-    /// Drops everything except the ids of the sessions.
+    /// Drops the params and the answers, except for the session ids.
     fn strip(&mut self) {
         self.is_stored = false;
         self.call.params = None;
@@ -111,7 +111,7 @@ impl SessionSetup {
     }
 }
 
-/// An answer without everything but the session id.
+/// The answer, reduced to its session id.
 fn session_only(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::Result(result) => {
@@ -192,7 +192,8 @@ impl Record {
         self.pending_setups.get(id)
     }
 
-    /// A set-up request was answered on behalf of the component. Its own answer may still come.
+    /// Keeps a set-up request that the conductor has answered on behalf of the component. The component may still answer
+    /// it.
     pub(crate) fn await_late_answer(&mut self, id: &Id, set_up: SessionSetup) {
         self.late_setups.insert(id.detached(), set_up);
     }
@@ -314,11 +315,11 @@ impl Record {
             && self.cancelled.is_empty()
     }
 
-    /// Matches a set-up request of the component with the request that it forwards. Among several pending requests, this
-    /// is one with the same method and params that has been forwarded least often, and then the oldest.
+    /// Finds the pending set-up request that the component forwards with this request. Of several, requests with the same
+    /// method and params come first, then those that were forwarded least often, then the oldest.
     fn on_forwarded_setup(&mut self, id: &Id, call: &Call) {
         let method = call.method.name().into_owned();
-        // The budget of the comparison depends on the length of this request, not on the number of pending ones.
+        // The cost of the comparison is limited by the length of this request, not by the number of pending ones.
         let mut budget =
             call.params.as_ref().map_or(0, |it| 16 * it.as_bytes().len()) + (256 << 10);
         let mut has_same_params = |set_up: &SessionSetup| match (&call.params, &set_up.call.params)
