@@ -216,7 +216,7 @@ fn a_file_that_is_not_a_journal_is_refused() {
     assert!(refused("my notes").contains("line 1"));
     assert!(refused("{}\n").contains("this is not a journal"));
     assert!(refused("{\"journal\":1}\n").contains("version 1"));
-    assert!(refused("{\"journal\":3,\"setup\":{}}\n").contains("setup: chain: mode"));
+    assert!(refused("{\"journal\":4,\"setup\":{}}\n").contains("setup: chain: mode"));
     let journal = String::from_utf8(recorded()).expect("UTF-8");
     let header = journal.lines().next().expect("a header");
     let entry = r#"{"at":1,"input":{"Line":{"link":{"seat":"x"}}}}"#;

@@ -33,7 +33,8 @@ impl Stages {
     /// sent by the component.
     pub(super) fn continue_inbound(&mut self, stage: Stage, hop: Hop, message: Message) {
         let mut actions = Vec::new();
-        let passed = self.run_inbound(&Stage::ALL[stage as usize + 1..], hop, message, &mut actions);
+        let passed =
+            self.run_inbound(&Stage::ALL[stage as usize + 1..], hop, message, &mut actions);
         if let Some(message) = passed {
             let Hop { seat: from, toward } = hop;
             self.route(router::Event::Supplied { from, toward, message });

@@ -190,7 +190,7 @@ impl FaultInjector for Injector {
     fn after(&mut self, outputs: &mut Vec<StageOutput>, stages: &Stages) -> Vec<StageInput> {
         let mut inputs = Vec::new();
         outputs.extend(self.replacement.take());
-        let left = matches!(self.input, Some(StageInput::Ended { .. }));
+        let ended = matches!(self.input, Some(StageInput::Ended { .. }));
         let resumed = outputs.iter().any(
             |output| matches!(output, StageOutput::Output(Output::Report(it)) if it.text.ends_with("is running again")),
         );
@@ -198,7 +198,7 @@ impl FaultInjector for Injector {
             Fault::AnswerTwice => repeat(outputs, |it| matches!(it, Message::Response { .. })),
             Fault::Duplicate => repeat(outputs, is_participant_call),
             Fault::ToolTwice => repeat(outputs, is_tool_call),
-            Fault::ForgetOwed if left => outputs.retain(|output| !is(output, is_conductor_error)),
+            Fault::ForgetOwed if ended => outputs.retain(|output| !is(output, is_conductor_error)),
             Fault::HeldReversed if resumed => {
                 let at: Vec<usize> = (0..outputs.len())
                     .filter(|at| is(&outputs[*at], is_participant_call))
@@ -252,7 +252,7 @@ impl FaultInjector for Injector {
                     }
                 }
             }
-            Fault::OrphanNotCancelled if left => outputs.retain(|output| {
+            Fault::OrphanNotCancelled if ended => outputs.retain(|output| {
                 !is(output, |message| match message {
                     Message::Notification(call) => {
                         (call.is("session/cancel") || call.is("$/cancel_request"))
@@ -276,7 +276,7 @@ impl FaultInjector for Injector {
                 if outputs.iter().any(|output| matches!(output, StageOutput::Start(_))) {
                     outputs.append(&mut self.errors);
                 }
-                if left {
+                if ended {
                     self.errors
                         .extend(outputs.iter().filter(|it| is(it, is_conductor_error)).cloned());
                 }
@@ -322,7 +322,7 @@ impl FaultInjector for Injector {
                     }
                 }
             }
-            Fault::EndWithoutReason if left && !stages.router().is_ending() => {
+            Fault::EndWithoutReason if ended && !stages.router().is_ending() => {
                 outputs.push(StageOutput::Finish(Ending::Clean));
             }
             _ => {}
