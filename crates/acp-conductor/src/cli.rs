@@ -161,10 +161,10 @@ pub enum Command {
 const EXAMPLES: &str = "\
 Examples:
   One agent, no proxy:
-    conductor agent claude-code-acp
+    conductor agent claude-agent-acp
 
   Two proxies before the agent. The second has an environment variable and arguments:
-    conductor agent sparkle-acp 'LEVEL=debug node ./tee.js --to \"my log\"' claude-code-acp
+    conductor agent sparkle 'LEVEL=debug node ./tee.js --to \"my log\"' claude-agent-acp
 
   A component as JSON:
     conductor agent '{\"command\": \"my-agent\", \"args\": [\"--acp\"], \"env\": {\"KEY\": \"…\"}, \"cwd\": \"/\"}'";
@@ -224,7 +224,7 @@ Examples:
     conductor try --prompt 'Which tools do you have?'
 
   Chat through your own chain:
-    conductor try -- sparkle 'npx -y @zed-industries/claude-code-acp'
+    conductor try -- sparkle 'npx -y @agentclientprotocol/claude-agent-acp'
 
   Try a proxy that you are writing with the demo agent:
     conductor try -- 'cargo run --quiet' demo-agent";

@@ -156,7 +156,7 @@ fn each_line_of_a_pipe_is_a_prompt() {
     assert!(output.status.success());
     let prompts: Vec<&str> = shown.lines().filter(|line| line.starts_with("> ")).collect();
     assert_eq!(prompts, ["> make a plan", "> use nothing", "> last"]);
-    assert!(shown.contains("Plan\n  ▸ Read what you want\n  · Do as if\n"), "{shown}");
+    assert!(shown.contains("Plan\n  ▸ Read what you want\n  · Pretend to do it\n"), "{shown}");
     assert!(shown.contains("✗ nothing  no server has a tool nothing\n"), "{shown}");
     assert_eq!(shown.matches(EMBODIED).count(), 1);
 }

@@ -461,7 +461,7 @@ fn the_relay_reports_why_it_cannot_connect() {
     let (status, stderr) = relay(port, None);
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
-        stderr.contains(SECRET) && stderr.contains("started by a running conductor"),
+        stderr.contains(SECRET) && stderr.contains("only a running conductor can start"),
         "{stderr}"
     );
 }

@@ -222,7 +222,7 @@ fn a_component_that_closes_its_input_is_replaced() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let proxy = &mut chain.proxies[0];
     // It reads one more line and then stops, so that no thread is inside a call to read.
-    proxy.execute(json!({ "read": false }));
+    proxy.execute(json!({ "read_lines": 1 }));
     proxy.sync();
     chain.test.editor.send(&notification("_x/last", "{}"));
     assert_eq!(proxy.message()["method"], "_x/last");

@@ -163,7 +163,7 @@ impl Turn {
     }
 
     async fn follow_a_plan(&self, text: &str) -> Result<()> {
-        const STEPS: [&str; 3] = ["Read what you want", "Do as if", "Tell you about it"];
+        const STEPS: [&str; 3] = ["Read what you want", "Pretend to do it", "Tell you about it"];
         let plan = |done: usize| {
             let entry = |(number, step): (usize, &&str)| {
                 let status = match number.cmp(&done) {
@@ -195,7 +195,7 @@ impl Turn {
                 Ok(Some(true)) => {}
                 Ok(Some(false)) => {
                     self.finish(&id, ToolCallStatus::Failed, Vec::new())?;
-                    self.say(&format!("As you intent: I leave {FILE} alone.")).await?;
+                    self.say(&format!("As you wish: I leave {FILE} alone.")).await?;
                     return Ok(StopReason::EndTurn);
                 }
                 Ok(None) => {

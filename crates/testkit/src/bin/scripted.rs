@@ -31,7 +31,7 @@ fn main() {
             "env": environment,
         }),
     );
-    let gate = Arc::new((Mutex::new(true), Condvar::new()));
+    let gate = Arc::new((Mutex::new(None), Condvar::new()));
     let mut child = None;
     std::thread::spawn({
         let (report, gate) = (report.clone(), gate.clone());
@@ -47,8 +47,8 @@ fn main() {
     std::process::exit(0);
 }
 
-/// Whether standard input is read.
-type Gate = Arc<(Mutex<bool>, Condvar)>;
+/// How many more lines of standard input are read. `None`: no limit.
+type Gate = Arc<(Mutex<Option<u64>>, Condvar)>;
 
 /// Sends a report to the test.
 fn send_report(report: &Mutex<UnixStream>, what: Value) {
@@ -60,12 +60,15 @@ fn send_report(report: &Mutex<UnixStream>, what: Value) {
 fn read_input(report: &Mutex<UnixStream>, gate: &Gate) {
     let mut input = BufReader::with_capacity(1 << 16, std::io::stdin());
     loop {
-        let open = gate.0.lock().expect("no panic");
-        drop(gate.1.wait_while(open, |open| !*open).expect("no panic"));
+        let limit = gate.0.lock().expect("no panic");
+        drop(gate.1.wait_while(limit, |limit| *limit == Some(0)).expect("no panic"));
         let mut line = Vec::new();
         match input.read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return send_report(report, json!({"eof": true})),
             Ok(_) => {
+                if let Some(limit) = gate.0.lock().expect("no panic").as_mut() {
+                    *limit = limit.saturating_sub(1);
+                }
                 send_report(report, json!({"line": String::from_utf8_lossy(line.trim_ascii_end())}))
             }
         }
@@ -106,8 +109,13 @@ fn execute(command: &Value, report: &Mutex<UnixStream>, gate: &Gate) {
     if let Some(text) = text("err") {
         eprint!("{text}");
     }
-    if let Some(read) = command["read"].as_bool() {
-        *gate.0.lock().expect("no panic") = read;
+    // `{"read": false}` may come too late for the line that is being read. `{"read_lines": 1}` is exact.
+    let limit = match command["read"].as_bool() {
+        Some(read) => Some(if read { None } else { Some(0) }),
+        None => command["read_lines"].as_u64().map(Some),
+    };
+    if let Some(limit) = limit {
+        *gate.0.lock().expect("no panic") = limit;
         gate.1.notify_all();
     }
     if let Some(shell) = text("spawn") {
