@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::path::Path;
 
-/// Opens a file for appending, and creates it if it does not exist. Afterwards only the user can read it.
+/// Opens a file for appending, and creates it if it does not exist. Removes the permissions of other users.
 ///
 /// # Errors
 /// What is wrong with the file, and what to do.
@@ -52,16 +52,16 @@ mod system {
             Some(Errno::NXIO) => NOT_REGULAR.to_owned(),
             _ => error.to_string(),
         })?;
-        let about = file.metadata().map_err(|error| error.to_string())?;
-        if !about.is_file() {
+        let metadata = file.metadata().map_err(|error| error.to_string())?;
+        if !metadata.is_file() {
             return Err(NOT_REGULAR.to_owned());
         }
-        if about.uid() != rustix::process::geteuid().as_raw() {
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
             return Err("it belongs to another user. Name another file".to_owned());
         }
-        if about.mode() & 0o077 != 0 {
-            let only_ours = Permissions::from_mode(about.mode() & 0o7700);
-            let set = file.set_permissions(only_ours);
+        if metadata.mode() & 0o077 != 0 {
+            let owner_only = Permissions::from_mode(metadata.mode() & 0o7700);
+            let set = file.set_permissions(owner_only);
             set.map_err(|error| {
                 format!("other users can read it, and its mode cannot be changed: {error}")
             })?;
@@ -104,25 +104,26 @@ mod tests {
 
     #[test]
     fn only_a_regular_file_that_belongs_to_the_user_is_opened() {
-        let folder = std::env::temp_dir().join(format!("append-{}", std::process::id()));
-        std::fs::create_dir(&folder).expect("a new folder");
-        let log = folder.join("log");
+        let directory = std::env::temp_dir().join(format!("append-{}", std::process::id()));
+        std::fs::create_dir(&directory).expect("a new directory");
+        let log = directory.join("log");
         open(&log).expect("created").write_all(b"a").expect("written");
         assert_eq!(mode(&log), 0o600);
         // An existing file keeps its content and loses the permissions of other users.
         std::fs::set_permissions(&log, PermissionsExt::from_mode(0o666)).expect("ours");
         open(&log).expect("opened").write_all(b"b").expect("written");
         assert_eq!((mode(&log), std::fs::read(&log).expect("ours")), (0o600, b"ab".to_vec()));
-        // Refused are links, also dangling ones, a directory, and a FIFO with and without a reader.
-        let (link, dangling, fifo) = (folder.join("link"), folder.join("new"), folder.join("fifo"));
+        // Rejected: links (also dangling ones), a directory, and a FIFO with and without a reader.
+        let (link, dangling, fifo) =
+            (directory.join("link"), directory.join("new"), directory.join("fifo"));
         symlink(&log, &link).expect("a link");
-        symlink(folder.join("nowhere"), &dangling).expect("a link");
+        symlink(directory.join("nowhere"), &dangling).expect("a link");
         for path in [&link, &dangling] {
             let why = open(path).expect_err("a link");
             assert!(why.contains("symbolic link") && why.contains("Name the file"), "{why}");
         }
-        assert!(!folder.join("nowhere").exists());
-        assert!(open(&folder).is_err());
+        assert!(!directory.join("nowhere").exists());
+        assert!(open(&directory).is_err());
         let made = std::process::Command::new("mkfifo").arg(&fifo).status();
         assert!(made.expect("a program of every system").success());
         assert!(open(&fifo).expect_err("a FIFO").contains("not a regular file"));
@@ -136,6 +137,6 @@ mod tests {
         }
         let around = Path::new("/dev/..").join(link.strip_prefix("/").expect("absolute"));
         assert!(open(&around).expect_err("a link").contains("symbolic link"));
-        std::fs::remove_dir_all(folder).expect("ours");
+        std::fs::remove_dir_all(directory).expect("ours");
     }
 }

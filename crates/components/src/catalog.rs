@@ -7,7 +7,7 @@ use crate::demo::DemoAgent;
 use crate::log::Log;
 use crate::sparkle::Sparkle;
 
-/// All built-in components, in the order of `conductor component`.
+/// All built-in components, in the order in which `conductor components` lists them.
 pub static ALL: [Entry; 4] =
     [Entry::of::<Sparkle>(), Entry::of::<Context>(), Entry::of::<Log>(), Entry::of::<DemoAgent>()];
 
@@ -22,7 +22,7 @@ pub trait BuiltIn: Parser + Send + Sync + 'static {
     /// Whether it is a guard: the chain does not bypass it unless the user allows it.
     const GUARD: bool = false;
 
-    /// Checks what the options name, such as files, so that errors are reported at the start.
+    /// Checks the files that the options name, so that errors are reported before the chain starts.
     ///
     /// # Errors
     /// What is wrong.
@@ -30,14 +30,14 @@ pub trait BuiltIn: Parser + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Builds the component. It is built anew at each start.
+    /// Builds the component. Called at each start.
     fn build(&self) -> acp_proxy::Component;
 }
 
-/// Builds a component at each start.
+/// Builds a new instance of a component. Called at each start.
 pub type ComponentFactory = Box<dyn Fn() -> acp_proxy::Component + Send + Sync>;
 
-/// A row of the catalog.
+/// A built-in component in the catalog.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     /// The name of the component.

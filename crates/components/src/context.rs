@@ -10,19 +10,19 @@ use clap::Parser;
 use crate::catalog::BuiltIn;
 use crate::file::{self, ReadError, ReadLimits};
 
-/// Adds files such as AGENTS.md, and given text, to the first prompt of each session.
+/// Adds files such as AGENTS.md, and text of your choice, to the first prompt of each session.
 ///
 /// The files are read from the session's working directory at the time of the prompt. Missing files are
 /// skipped. Only regular files are read, and symbolic links are followed only inside that directory.
 /// The user's prompt follows the files.
 #[derive(Debug, Clone, Parser)]
 pub struct Context {
-    /// A file to add, relative to the session's working directory. Can be repeated.
+    /// A file to add, relative to the session's working directory. Repeatable.
     /// Default: AGENTS.md, CONTEXT.md and CONTEXT.
     #[arg(long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// A text to add before the files. Can be repeated.
+    /// A text to add before the files. Repeatable.
     #[arg(long = "text", value_name = "TEXT")]
     texts: Vec<String>,
 
@@ -30,9 +30,9 @@ pub struct Context {
     #[arg(long)]
     each: bool,
 
-    /// The maximum number of bytes to read of a file. The rest is left out.
-    #[arg(long, value_name = "BYTES", default_value_t = 64 * 1024)]
-    most: usize,
+    /// The maximum number of bytes to read from each file. The rest of the file is omitted.
+    #[arg(long = "most", value_name = "BYTES", default_value_t = 64 * 1024)]
+    max_bytes: usize,
 
     /// Also read files outside the session's working directory, through symbolic links or `..`.
     #[arg(long)]
@@ -45,7 +45,7 @@ const DEFAULT_FILES: [&str; 3] = ["AGENTS.md", "CONTEXT.md", "CONTEXT"];
 #[derive(Debug, Clone, Default)]
 struct Session {
     directory: PathBuf,
-    /// The agent has received the files and texts.
+    /// Whether the agent has received the files and texts.
     added: bool,
 }
 
@@ -58,7 +58,7 @@ impl Sessions {
     }
 }
 
-fn text(json: Option<&Json>, key: &str) -> Option<String> {
+fn string_member(json: Option<&Json>, key: &str) -> Option<String> {
     json?.member(key)?.text().map(|text| text.into_owned())
 }
 
@@ -77,12 +77,13 @@ impl BuiltIn for Context {
         ] {
             let sessions = sessions.clone();
             proxy = proxy.on_raw_request(Side::Editor, method, async move |call: Call, next| {
-                let asked = call.params.clone();
+                let params = call.params.clone();
                 let result = next.run(call).await?;
-                let id =
-                    text(Some(&result), "sessionId").or_else(|| text(asked.as_ref(), "sessionId"));
+                let id = string_member(Some(&result), "sessionId")
+                    .or_else(|| string_member(params.as_ref(), "sessionId"));
                 if let Some(id) = id {
-                    let directory = text(asked.as_ref(), "cwd").unwrap_or_default().into();
+                    let directory =
+                        string_member(params.as_ref(), "cwd").unwrap_or_default().into();
                     sessions.with(|table| table.insert(id, Session { directory, added }));
                 }
                 Ok(result)
@@ -92,7 +93,7 @@ impl BuiltIn for Context {
         let context = self.clone();
         proxy
             .on_raw_request(Side::Editor, "session/close", async move |call: Call, next| {
-                let id = text(call.params.as_ref(), "sessionId");
+                let id = string_member(call.params.as_ref(), "sessionId");
                 closed.with(|table| id.map(|id| table.remove(&id)));
                 next.run(call).await
             })
@@ -119,12 +120,12 @@ impl Context {
         let default_files = DEFAULT_FILES.map(PathBuf::from);
         let files = if self.files.is_empty() { &default_files[..] } else { &self.files };
         let read = |path: &PathBuf| {
-            let limits = ReadLimits { max_bytes: self.most, outside: self.outside };
+            let limits = ReadLimits { max_bytes: self.max_bytes, outside: self.outside };
             let read = match file::read(directory, path, limits) {
                 Ok(read) => read,
                 Err(ReadError::Missing) => return None,
                 Err(why) => {
-                    cx.log(&format!("does not read {}: {why}", path.display()));
+                    cx.log(&format!("cannot read {}: {why}", path.display()));
                     return None;
                 }
             };

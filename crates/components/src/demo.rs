@@ -1,4 +1,4 @@
-//! The component `demo-agent`: a scripted agent, to try chains without installing an agent.
+//! The component `demo-agent`: a scripted agent, for trying out chains without installing a real agent.
 //!
 //! - `intent`: parses a prompt
 //! - `turn`: answers a prompt
@@ -27,7 +27,7 @@ use turn::Turn;
 
 /// A scripted agent: answers without a model, a network or an account.
 ///
-/// For trying chains and proxies, and for tests. It streams its answers word by word. The prompt
+/// Use it to try out chains and proxies, and in tests. It streams its answers word by word. The prompt
 /// `help` lists what it can do. It really calls tools: it starts the MCP servers of its session and
 /// speaks MCP with them. It only pretends to edit files.
 ///
@@ -49,12 +49,13 @@ const AUTO: &str = "auto";
 
 /// All sessions, by their ids.
 #[derive(Clone, Default)]
-struct Sessions(Arc<Mutex<Table>>);
+struct Sessions(Arc<Mutex<SessionTable>>);
 
 #[derive(Default)]
-struct Table {
-    opened: u64,
-    open: BTreeMap<String, Session>,
+struct SessionTable {
+    /// The number of sessions so far, for the session ids.
+    count: u64,
+    sessions: BTreeMap<String, Session>,
 }
 
 struct Session {
@@ -62,7 +63,7 @@ struct Session {
     history: Vec<SessionUpdate>,
     mode: String,
     /// The number of tool calls so far.
-    tools: u64,
+    tool_calls: u64,
     servers: Servers,
 }
 
@@ -77,14 +78,14 @@ impl BuiltIn for DemoAgent {
         Agent::new("demo-agent")
             .on_raw_request("initialize", async |call: Call, _| initialize_result(&call))
             .on_request(async move |request: NewSessionRequest, context| {
-                let id = new.open();
-                new.start(&context, &id, request.mcp_servers);
+                let id = new.create();
+                new.start_servers(&context, &id, request.mcp_servers);
                 Ok(NewSessionResponse::new(id).modes(modes(ASK)))
             })
             .on_request(async move |request: LoadSessionRequest, context| {
                 let id = &*request.session_id.0;
                 let (history, mode) = load.with(id, |it| (it.history.clone(), it.mode.clone()))?;
-                load.start(&context, id, request.mcp_servers);
+                load.start_servers(&context, id, request.mcp_servers);
                 let editor = context.editor();
                 for update in history {
                     editor.update(id, update)?;
@@ -100,9 +101,9 @@ impl BuiltIn for DemoAgent {
                 Ok(SetSessionModeResponse::new())
             })
             .on_request(async move |request: CloseSessionRequest, _| {
-                let session = close.table().open.remove(&*request.session_id.0);
+                let session = close.table().sessions.remove(&*request.session_id.0);
                 if let Some(session) = session {
-                    session.servers.end().await;
+                    session.servers.stop().await;
                 }
                 Ok(CloseSessionResponse::new())
             })
@@ -170,24 +171,25 @@ fn modes(current: &str) -> SessionModeState {
 }
 
 impl Sessions {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, SessionTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self) -> String {
+    fn create(&self) -> String {
         let mut table = self.table();
-        table.opened += 1;
+        table.count += 1;
         // The process id makes the session id differ from those of an earlier process.
-        let id = format!("demo-{}-{}", std::process::id(), table.opened);
+        let id = format!("demo-{}-{}", std::process::id(), table.count);
         let mode = ASK.to_owned();
-        let session = Session { history: Vec::new(), mode, tools: 0, servers: Servers::default() };
-        table.open.insert(id.clone(), session);
+        let session =
+            Session { history: Vec::new(), mode, tool_calls: 0, servers: Servers::default() };
+        table.sessions.insert(id.clone(), session);
         id
     }
 
     fn with<T>(&self, id: &str, work: impl FnOnce(&mut Session) -> T) -> Result<T> {
         let mut table = self.table();
-        let session = table.open.get_mut(id).ok_or_else(|| {
+        let session = table.sessions.get_mut(id).ok_or_else(|| {
             Error::invalid_params(format!(
                 "there is no session {id}: the demo agent keeps sessions only as long as it runs"
             ))
@@ -197,7 +199,7 @@ impl Sessions {
 
     /// Starts the MCP servers of a session in the background. A server may need a proxy that learns of the session only
     /// from the answer to `session/new`.
-    fn start(&self, context: &Context, id: &str, declared: Vec<McpServer>) {
+    fn start_servers(&self, context: &Context, id: &str, declared: Vec<McpServer>) {
         if let Ok(servers) = self.with(id, |session| session.servers.clone()) {
             context.spawn(async move { servers.start(declared).await });
         }

@@ -22,18 +22,19 @@ use crate::catalog::BuiltIn;
 #[derive(Debug, Clone, Parser)]
 pub struct Log {
     /// The file to append to. It must be a regular file that belongs to you, or a path in /dev.
-    /// Afterwards only you can read it. Default: standard error.
+    /// Other users cannot read it. Default: standard error.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// How much to log. `error` and `warn`: only failures. `info`: also requests and answers. `debug`: also
-    /// notifications. `trace`: also the content of messages.
+    /// How much to log. `error`: only errors that components report with `_proxy/log` or `_scp/log`. `warn`:
+    /// also requests that fail, with the error. `info`: also requests and results. `debug`: also
+    /// notifications. `trace`: also the content of all messages.
     #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true)]
     level: Level,
 
-    /// At level `trace`, redact JSON members whose name contains WORD. Members that usually hold secrets
+    /// Redact JSON members whose name contains WORD, wherever content is logged. Members that usually hold secrets
     /// (key, token, secret, password, authorization, cookie, environment, headers) are always redacted.
-    /// Can be repeated.
+    /// Repeatable.
     #[arg(long, value_name = "WORD")]
     redact: Vec<String>,
 }
@@ -75,7 +76,7 @@ const REDACTED: &str = "[redacted]";
 struct LogWriter {
     options: Log,
     out: LogOutput,
-    /// Open requests, by the side that has sent them and their id: method and start.
+    /// The method and start time of each open request, by the side that has sent it and its id.
     open: BTreeMap<(Side, Id), (String, Instant)>,
     /// Whether the editor supports log messages of components.
     forwards_logs: bool,
@@ -140,8 +141,8 @@ impl LogWriter {
                     self.forwards_logs = accepts_logs(call);
                 }
                 let method = call.method.name().into_owned();
-                let asked = (method.clone(), Instant::now());
-                self.open.insert((from, id.detached()), asked);
+                let started = (method.clone(), Instant::now());
+                self.open.insert((from, id.detached()), started);
                 self.write(
                     Level::Info,
                     from,
@@ -170,8 +171,8 @@ impl LogWriter {
     }
 
     fn on_answer(&mut self, from: Side, id: &Id, outcome: &Outcome) {
-        let asked = self.open.remove(&(from.opposite(), id.clone()));
-        let (method, took) = match &asked {
+        let request = self.open.remove(&(from.opposite(), id.clone()));
+        let (method, took) = match &request {
             Some((method, since)) => (method.as_str(), Some(since.elapsed())),
             None => ("", None),
         };
@@ -341,8 +342,8 @@ fn timestamp(seconds: u64, milliseconds: u32) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
-/// The date so many days after 1970-01-01. The calculation begins years in March, so that a leap day is the last day of a
-/// year.
+/// Converts a number of days since 1970-01-01 to year, month and day. The calculation begins each year in March, so that
+/// a leap day is the last day of its year.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;

@@ -23,7 +23,7 @@ pub struct Sparkle {
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
-    /// Also read the FILE of --text if it is a symbolic link out of its folder.
+    /// Also read the FILE of --text if it is a symbolic link out of its directory.
     #[arg(long)]
     outside: bool,
 
@@ -152,12 +152,12 @@ impl Sparkle {
                 let limits = ReadLimits { max_bytes: MAX_TEXT, outside: self.outside };
                 // A path with `..` may be outside the working directory: the user has asked for it.
                 let outside = path.components().any(|part| part == PathPart::ParentDir);
-                let folder = path.parent().filter(|_| outside).unwrap_or(Path::new("."));
+                let directory = path.parent().filter(|_| outside).unwrap_or(Path::new("."));
                 let file = match (outside, path.file_name()) {
                     (true, Some(name)) => Path::new(name),
                     _ => path,
                 };
-                let read = file::read(folder, file, limits)
+                let read = file::read(directory, file, limits)
                     .map_err(|why| format!("{} cannot be read: {why}", path.display()))?;
                 match read.truncated {
                     true => Err(format!("{} is longer than {MAX_TEXT} bytes", path.display())),

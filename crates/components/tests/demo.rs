@@ -209,7 +209,7 @@ fn tools_are_called_and_servers_end_with_their_session() {
     let unknown = chat.prompt_and_answer("Please use the sing tool to cheer me up.");
     assert_eq!(unknown.tools.last().unwrap(), "failed");
     assert!(unknown.text.contains("no server has a tool sing"), "{}", unknown.text);
-    assert!(chat.prompt_and_answer("use greet {").text.contains("no JSON"));
+    assert!(chat.prompt_and_answer("use greet {").text.contains("not valid JSON"));
 
     // A tool that never answers delays neither the cancelled turn nor the next call.
     chat.send_prompt("use hang");

@@ -181,8 +181,8 @@ fn only_a_regular_file_of_limited_size_is_read() {
     assert!(std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
     std::fs::File::create(path("huge")).unwrap().set_len(1 << 40).unwrap();
     for (name, why) in [
-        ("zero", "leads out of its folder"),
-        ("link", "leads out of its folder"),
+        ("zero", "leads out of its directory"),
+        ("link", "leads out of its directory"),
         ("fifo", "not a regular file"),
         ("huge", "longer than"),
         ("missing", "does not exist"),

@@ -1,11 +1,11 @@
-//! Parses a prompt: what the user wants of the demo agent.
+//! Parses a prompt into an [`Intent`].
 
 use serde_json::Value;
 
-/// How many characters of a prompt an answer repeats.
-const TOPIC: usize = 60;
+/// The maximum number of characters of a prompt that an answer repeats.
+const MAX_TOPIC: usize = 60;
 
-/// What a prompt asks for.
+/// What a prompt asks the demo agent to do.
 #[derive(Debug, PartialEq)]
 pub(super) enum Intent {
     /// List what the agent can do.
@@ -14,8 +14,8 @@ pub(super) enum Intent {
     Tools,
     /// Call a tool. Without a server, the first server that has the tool.
     Use { server: Option<String>, tool: String, arguments: Value },
-    /// Call a tool, with arguments that are not JSON. The text is the error.
-    Unreadable(String),
+    /// Call a tool, but the arguments are not valid JSON. The text is the error.
+    InvalidArguments(String),
     /// Show a plan.
     Plan,
     /// Pretend to edit a file.
@@ -35,7 +35,7 @@ impl Intent {
         if matches!(lower.trim_start_matches('/'), "help" | "?") {
             return Intent::Help;
         }
-        if let Some(intent) = Intent::command(text).or_else(|| Intent::sentence(text)) {
+        if let Some(intent) = Intent::parse_command(text).or_else(|| Intent::parse_sentence(text)) {
             return intent;
         }
         if mentions(&["tools"]) {
@@ -51,9 +51,9 @@ impl Intent {
         }
     }
 
-    /// Parses `use TOOL {json}` and `call SERVER TOOL {json}`. The JSON may be missing if nothing else follows, so "use a
-    /// plan, please" is not a command.
-    fn command(text: &str) -> Option<Intent> {
+    /// Parses `use TOOL {json}` and `call SERVER TOOL {json}`. The JSON is optional, but no other text may follow the
+    /// tool: "use a plan, please" is not a command.
+    fn parse_command(text: &str) -> Option<Intent> {
         let (verb, rest) = text.split_once(char::is_whitespace)?;
         let (server, rest) = match verb.to_lowercase().as_str() {
             "use" => (None, rest.trim_start()),
@@ -71,12 +71,12 @@ impl Intent {
         let json = if json.is_empty() { "{}" } else { json };
         Some(match serde_json::from_str(json) {
             Ok(arguments) => Intent::Use { server, tool: tool.to_owned(), arguments },
-            Err(error) => Intent::Unreadable(error.to_string()),
+            Err(error) => Intent::InvalidArguments(error.to_string()),
         })
     }
 
     /// Parses a sentence such as "Please use the embody_sparkle tool to …".
-    fn sentence(text: &str) -> Option<Intent> {
+    fn parse_sentence(text: &str) -> Option<Intent> {
         let mut words =
             text.split_whitespace().skip_while(|word| !word.eq_ignore_ascii_case("use"));
         let (_, the, tool, noun) = (words.next()?, words.next()?, words.next()?, words.next()?);
@@ -93,7 +93,7 @@ impl Intent {
 /// The beginning of a prompt, in one line.
 pub(super) fn topic(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
-    let mut topic: String = line.chars().take(TOPIC).collect();
+    let mut topic: String = line.chars().take(MAX_TOPIC).collect();
     if topic.len() < line.len() {
         topic = format!("{}…", topic.trim_end());
     }
@@ -133,13 +133,13 @@ mod tests {
         );
         let sentence = "Please use the embody_sparkle tool to load your collaborative patterns.";
         assert_eq!(Intent::parse(sentence), uses(None, "embody_sparkle", json!({})));
-        assert!(matches!(Intent::parse("use echo {a}"), Intent::Unreadable(_)));
+        assert!(matches!(Intent::parse("use echo {a}"), Intent::InvalidArguments(_)));
     }
 
     #[test]
     fn a_topic_is_one_line_of_limited_length() {
         assert_eq!(topic("\n  hello \nworld"), "hello");
         assert_eq!(topic(""), "nothing");
-        assert_eq!(topic(&"ä ".repeat(50)).chars().count(), TOPIC);
+        assert_eq!(topic(&"ä ".repeat(50)).chars().count(), MAX_TOPIC);
     }
 }

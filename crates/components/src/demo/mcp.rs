@@ -52,8 +52,8 @@ struct ServerProcess {
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
     last_id: u64,
-    /// The id of the request that is not answered yet.
-    open: Option<u64>,
+    /// The id of the open request.
+    open_request: Option<u64>,
 }
 
 /// The result of a tool call.
@@ -65,18 +65,18 @@ pub(super) struct ToolResult {
 }
 
 impl Servers {
-    /// Starts the declared servers. The previous ones are ended.
+    /// Stops the current servers and starts the declared ones.
     pub(super) async fn start(&self, declared: Vec<McpServer>) {
         let mut servers = self.0.lock().await;
-        end_all(&mut servers).await;
+        stop_all(&mut servers).await;
         for declaration in declared {
             servers.push(Server::start(declaration).await);
         }
     }
 
-    /// Ends all servers.
-    pub(super) async fn end(&self) {
-        end_all(&mut *self.0.lock().await).await;
+    /// Stops all servers.
+    pub(super) async fn stop(&self) {
+        stop_all(&mut *self.0.lock().await).await;
     }
 
     /// Each server's name, and its tools or the reason why it does not run.
@@ -122,7 +122,7 @@ impl Servers {
         let Ok(mut servers) = self.0.try_lock() else { return };
         for server in servers.iter_mut() {
             let Ok(running) = &mut server.state else { continue };
-            if let Some(id) = running.process.open.take() {
+            if let Some(id) = running.process.open_request.take() {
                 let params = json!({ "requestId": id, "reason": "cancelled by the user" });
                 // A server that cannot be written to needs no cancellation.
                 let _ = running.process.notify("notifications/cancelled", params).await;
@@ -131,10 +131,10 @@ impl Servers {
     }
 }
 
-async fn end_all(servers: &mut Vec<Server>) {
+async fn stop_all(servers: &mut Vec<Server>) {
     for server in servers.drain(..) {
         if let Ok(running) = server.state {
-            running.process.end().await;
+            running.process.stop().await;
         }
     }
 }
@@ -168,8 +168,8 @@ impl Server {
 
 impl RunningServer {
     async fn start(server: &McpServerStdio) -> Result<RunningServer, String> {
-        let mut process =
-            ServerProcess::open(server).map_err(|error| format!("it does not start: {error}"))?;
+        let mut process = ServerProcess::start(server)
+            .map_err(|error| format!("it could not be started: {error}"))?;
         let greeting = json!({
             "protocolVersion": VERSION,
             "capabilities": {},
@@ -199,7 +199,7 @@ fn write_failed(error: io::Error) -> String {
 }
 
 impl ServerProcess {
-    fn open(server: &McpServerStdio) -> io::Result<ServerProcess> {
+    fn start(server: &McpServerStdio) -> io::Result<ServerProcess> {
         let mut child = Command::new(&server.command)
             .args(&server.args)
             .envs(server.env.iter().map(|it| (&it.name, &it.value)))
@@ -211,13 +211,13 @@ impl ServerProcess {
             .stdin
             .take()
             .zip(child.stdout.take())
-            .ok_or_else(|| io::Error::other("it has no pipes"))?;
+            .ok_or_else(|| io::Error::other("its standard streams are missing"))?;
         let output = BufReader::new(output).lines();
-        Ok(ServerProcess { child, input, output, last_id: 0, open: None })
+        Ok(ServerProcess { child, input, output, last_id: 0, open_request: None })
     }
 
-    /// Closes its input and waits until it exits. Kills it after a timeout.
-    async fn end(self) {
+    /// Closes the standard input of the process and waits until it exits. Kills it after a timeout.
+    async fn stop(self) {
         let ServerProcess { mut child, input, .. } = self;
         drop(input);
         if timeout(EXIT_TIMEOUT, child.wait()).await.is_err() {
@@ -240,28 +240,28 @@ impl ServerProcess {
     async fn request(&mut self, method: &str, params: Value) -> Result<Value, String> {
         self.last_id += 1;
         let id = self.last_id;
-        self.open = Some(id);
-        let question = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        self.send(question).await.map_err(write_failed)?;
+        self.open_request = Some(id);
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.send(request).await.map_err(write_failed)?;
         loop {
             let line = self.output.next_line().await.map_err(|error| error.to_string())?;
-            let line = line.ok_or("it has ended")?;
+            let line = line.ok_or("it has exited")?;
             // Some servers also print lines that are not JSON.
             let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
-            if let Some(asked) = message["method"].as_str() {
+            if let Some(requested) = message["method"].as_str() {
                 let Some(id) = message.get("id") else { continue };
-                let answer = match asked {
+                let answer = match requested {
                     "ping" => json!({ "jsonrpc": "2.0", "id": id, "result": {} }),
                     _ => json!({ "jsonrpc": "2.0", "id": id, "error":
                         { "code": -32601, "message": "the demo agent does not support this method" } }),
                 };
                 self.send(answer).await.map_err(write_failed)?;
             } else if message["id"] == id {
-                self.open = None;
+                self.open_request = None;
                 if let Some(result) = message.get("result") {
                     return Ok(result.clone());
                 }
-                let why = message["error"]["message"].as_str().unwrap_or("no reason result");
+                let why = message["error"]["message"].as_str().unwrap_or("no reason given");
                 return Err(format!("it answered {method} with an error: {why}"));
             }
         }

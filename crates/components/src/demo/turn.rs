@@ -22,11 +22,11 @@ I am an agent with a script: no model, no network. I can show you what agents do
   plan …                 make a plan and follow it
   edit …, write …        ask for permission and pretend to edit a file
   tools                  list the tools of the MCP servers of this session
-  use TOOL {json}        really call a tool
+  use TOOL {json}        call a tool of any MCP server
   call SERVER TOOL {json}
-                         the same, of that server
+                         call a tool of this MCP server
   a long story           talk for a while: try to interrupt me
-  help                   say this
+  help                   show this list
 
 To anything else I say something friendly.";
 
@@ -74,8 +74,8 @@ impl Turn {
             Intent::Use { server, tool, arguments } => {
                 self.use_tool(server.as_deref(), &tool, &arguments).await?;
             }
-            Intent::Unreadable(why) => {
-                self.say(&format!("What follows the tool's name is no JSON: {why}.")).await?;
+            Intent::InvalidArguments(why) => {
+                self.say(&format!("The arguments of the tool are not valid JSON: {why}.")).await?;
             }
             Intent::Plan => self.follow_a_plan(text).await?,
             Intent::Edit => return self.edit(text).await,
@@ -85,7 +85,7 @@ impl Turn {
         Ok(StopReason::EndTurn)
     }
 
-    /// Cleans up after the user has cancelled the turn: ends the open tool call.
+    /// Ends the open tool call after the user has cancelled the turn.
     pub(super) async fn cancel(&self) -> Result<()> {
         self.servers.cancel_open_call().await;
         let open = self.tool.borrow_mut().take();
@@ -151,7 +151,7 @@ impl Turn {
         self.finish(&id, status, vec![ToolCallContent::Content(content)])?;
         self.pause().await;
         let first = topic(text);
-        let told = match result {
+        let summary = match result {
             Ok(result) if result.failed => {
                 format!("The tool {tool} of {} failed: {first}", result.server)
             }
@@ -159,7 +159,7 @@ impl Turn {
             Err(why) => format!("I could not use {tool}: {why}."),
         };
         // Ends the paragraph: the answer to the user's prompt may follow, if a proxy has requested this tool call.
-        self.say(&format!("{told}\n\n")).await
+        self.say(&format!("{summary}\n\n")).await
     }
 
     async fn follow_a_plan(&self, text: &str) -> Result<()> {
@@ -237,8 +237,8 @@ impl Turn {
     fn announce(&self, mut call: ToolCall) -> Result<String> {
         // Ids are unique in the session, not only in the turn.
         let count = self.sessions.with(&self.session, |session| {
-            session.tools += 1;
-            session.tools
+            session.tool_calls += 1;
+            session.tool_calls
         })?;
         let id = format!("tool-{count}");
         call.tool_call_id = id.clone().into();
