@@ -8,7 +8,7 @@ use std::task::Poll;
 use router::{Ending, Outcome, Role, Seat};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use crate::columns::Columns;
 use crate::config::Config;
@@ -56,9 +56,9 @@ pub struct ComponentReport {
     pub answered: Vec<String>,
     /// The MCP transports that it supports.
     pub mcp: Vec<&'static str>,
-    /// The kinds of `session/update` that go around it.
+    /// The kinds of `session/update` that bypass it.
     pub around: Vec<&'static str>,
-    /// The kinds of message that go around it because it has crashed on them.
+    /// The kinds of message that bypass it because it has crashed on them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crashed_on: Vec<String>,
     /// Why the handshake failed.
@@ -74,13 +74,12 @@ pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
     let (reader, writer) = tokio::io::split(chain);
     let mut shell = Shell::new(config, Box::new(reader), Box::new(writer));
     let (reader, mut writer) = tokio::io::split(editor);
-    let mut reader = BufReader::new(reader);
-    let mut answer = String::new();
+    let mut answer = Value::Null;
     // The request fits into the pipe, so this does not wait for the chain.
     let sent = writer.write_all(INITIALIZE.as_bytes()).await;
     let mut failed = sent.err().map(|error| error.to_string());
     {
-        let mut answered = pin!(reader.read_line(&mut answer));
+        let mut answered = pin!(read_answer(BufReader::new(reader)));
         let mut stop = pin!(stop);
         poll_fn(|cx| {
             if let Poll::Ready(ending) = shell.poll(cx) {
@@ -92,16 +91,30 @@ pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
             if stop.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            answered.as_mut().poll(cx).map(drop)
+            answered.as_mut().poll(cx).map(|read| answer = read)
         })
         .await;
     }
-    let error = serde_json::from_str::<Value>(&answer)
-        .ok()
-        .and_then(|answer| answer["error"]["message"].as_str().map(str::to_owned));
-    let report = Report { components: shell.component_reports(), error: error.or(failed) };
+    let error = answer["error"]["message"].as_str().map(str::to_owned);
+    let interrupted =
+        || answer.is_null().then(|| "interrupted before the handshake was complete".to_owned());
+    let error = error.or(failed).or_else(interrupted);
+    let report = Report { components: shell.component_reports(), error };
     let _ = shell.shut_down().await;
     report
+}
+
+/// Reads messages until the answer to `initialize`. An agent that is not an ACP agent may send requests first: `cat`
+/// repeats the request. Returns null at the end of the stream.
+async fn read_answer(reader: impl AsyncBufRead + Unpin) -> Value {
+    let mut lines = reader.lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let message = serde_json::from_str::<Value>(&line).unwrap_or_default();
+        if message.get("method").is_none() {
+            return message;
+        }
+    }
+    Value::Null
 }
 
 impl Shell {

@@ -452,3 +452,12 @@ fn only_colours_of_a_components_stderr_reach_the_terminal() {
     let rest = stderr.replace("\x1b[31m", "").replace("\x1b[0m", "").replace("\x1b[1m", "");
     assert!(rest.chars().all(|it| it == '\n' || !it.is_control()), "{stderr:?}");
 }
+
+#[test]
+fn explain_reports_an_agent_that_sends_a_request_instead_of_an_answer() {
+    // `cat` repeats the request `initialize`.
+    let output = conductor(&["agent", "--explain", "--init-timeout", "0.5", "cat"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("'cat'") && stderr.contains("did not answer initialize"), "{stderr}");
+}
