@@ -11,11 +11,11 @@ use crate::host::in_process::InProcess;
 /// Marks a name as that of a built-in component rather than a command.
 const PREFIX: &str = "builtin:";
 
-/// Finds the built-in components: `builtin:NAME`, or the name of one that is not a command on the PATH.
-/// Returns warnings about ambiguous names.
+/// Replaces each `builtin:NAME` with the built-in component NAME. A plain NAME is replaced as well, unless it is also
+/// a command on the PATH. Returns a warning for each such ambiguous name.
 ///
 /// # Errors
-/// There is no such built-in component, it cannot be used in its position, or its options are invalid.
+/// A built-in component does not exist, cannot be used in its position, or has invalid options.
 pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
     let last = specs.len();
     let mut warnings = Vec::new();
@@ -43,13 +43,14 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
         match (mode == Mode::Agent && number == last, entry.agent) {
             (true, false) => {
                 return Err(format!(
-                    "the built-in component '{name}' is a proxy, but the last component must be the agent"
+                    "the built-in component '{name}' is a proxy, but the last component must be the agent; \
+                     add an agent after it, for example demo-agent"
                 ));
             }
             (false, true) => {
                 return Err(format!(
                     "the built-in component '{name}' is an agent, but only the last component of \
-                     `conductor agent` can be one"
+                     `conductor agent` can be one; write it last"
                 ));
             }
             _ => {}
@@ -57,11 +58,11 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
         if !spec.env.is_empty() || spec.directory.is_some() {
             return Err(format!(
                 "the built-in component '{name}' runs inside conductor and cannot have an \
-                 environment or directory; use 'conductor component {name}' to run it as a process"
+                 environment or a working directory; use 'conductor component {name}' to run it as a process"
             ));
         }
-        let new_proxy = entry.parse(&spec.args)?;
-        spec.in_process = Some(InProcess::of(new_proxy));
+        let factory = entry.parse(&spec.args)?;
+        spec.in_process = Some(InProcess::of(factory));
         spec.guard |= entry.guard;
         spec.program = format!("{PREFIX}{name}");
         if spec.name.starts_with(PREFIX) {

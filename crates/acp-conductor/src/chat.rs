@@ -52,7 +52,7 @@ pub struct Options {
 /// Which messages are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireDetail {
-    /// Of a streamed text only the first chunk. The others are counted.
+    /// Only the first chunk of a streamed text. The others are counted.
     Folded,
     /// All messages.
     All,
@@ -224,7 +224,7 @@ impl Chat {
             if let Some(end) = self.end.take() {
                 break end;
             }
-            match self.view.lock().broken() {
+            match self.view.lock().write_error() {
                 None => {}
                 // The reader closed the pipe early, as `head` does.
                 Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -306,7 +306,7 @@ impl Chat {
         }
     }
 
-    /// Handles a report of the agent whether it is working, in ACP version 2.
+    /// Handles the agent's report that it is working or idle (ACP version 2).
     fn on_state_update(&mut self, update: &Value) {
         if self.version < 2 || !matches!(self.phase, Phase::Turn { .. }) {
             return;
@@ -314,7 +314,7 @@ impl Chat {
         match (update["state"] == "idle", self.turn_state.accepted) {
             (false, _) => (self.turn_state.worked, self.turn_state.idle) = (true, None),
             (true, true) => self.end_turn(stop_reason(update)),
-            // Without a report of work before it, this report is about an earlier turn.
+            // The agent has not reported work in this turn, so this report belongs to an earlier turn.
             (true, false) if self.turn_state.worked => self.turn_state.idle = Some(update.clone()),
             (true, false) => {}
         }
@@ -353,7 +353,7 @@ impl Chat {
             _ => None,
         };
         match (typed, request) {
-            (UserInput::Line(line), Some(request)) => match request.read(&line) {
+            (UserInput::Line(line), Some(request)) => match request.parse_choice(&line) {
                 Some(option) => self.answer_permission(Some(option)).await,
                 None => self.view.lock().note("Type the number of your choice."),
             },
@@ -380,7 +380,7 @@ impl Chat {
 
     async fn prompt(&mut self, text: &str) {
         if !self.input.is_keyboard() {
-            self.view.lock().prompted(text);
+            self.view.lock().prompt(text);
         }
         let params = json!({
             "sessionId": self.session,
@@ -452,7 +452,7 @@ impl Chat {
         // A choice that the user has typed is not repeated.
         if self.yes || !self.input.is_keyboard() || choice.is_none() {
             let decision = choice.as_ref().map_or("not answered", |choice| &choice.name);
-            self.view.lock().decided(&request.title, decision);
+            self.view.lock().permission_answer(&request.title, decision);
         }
         self.client.answer(&request.id, &json!({ "outcome": outcome })).await;
     }
@@ -488,7 +488,7 @@ fn stop_reason(idle: &Value) -> Result<Option<String>, String> {
 
 impl PermissionRequest {
     /// Parses the choice of the user: a number, or the start of a name.
-    fn read(&self, line: &str) -> Option<Choice> {
+    fn parse_choice(&self, line: &str) -> Option<Choice> {
         let line = line.trim().to_lowercase();
         if let Ok(number) = line.parse::<usize>() {
             return self.options.get(number.checked_sub(1)?).cloned();
@@ -511,7 +511,7 @@ mod tests {
         let choice = |name: &str| Choice { id: name.into(), name: name.into(), kind: "".into() };
         let options = ["Allow once", "Allow always", "Reject"].map(choice).to_vec();
         let request = PermissionRequest { id: Value::Null, title: String::new(), options };
-        let read = |line: &str| request.read(line).map(|choice| choice.name);
+        let read = |line: &str| request.parse_choice(line).map(|choice| choice.name);
         assert_eq!(read(" 2 ").as_deref(), Some("Allow always"));
         assert_eq!(read("r").as_deref(), Some("Reject"));
         assert!(["", "0", "4", "a", "x", "-1"].iter().all(|line| read(line).is_none()));

@@ -48,7 +48,7 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Proxy(ProxyArgs),
 
-    /// Chat with an agent in the terminal, through a real chain.
+    /// Chat with an agent in the terminal, through a chain of proxies.
     ///
     /// Without COMPONENTs, the chain consists of the built-in proxy `sparkle` and the built-in
     /// `demo-agent`, which follows a script. Nothing needs to be installed, and nothing leaves this
@@ -76,7 +76,8 @@ pub enum Command {
 
     /// Run a built-in component as a separate process, on standard input and output.
     ///
-    /// Use this to run a built-in component under another conductor, or as a process in a chain.
+    /// Use this to run a built-in component under another conductor, or with its own environment and
+    /// working directory.
     #[command(disable_help_flag = true)]
     Component {
         /// The name of the component (see `conductor components`).
@@ -179,15 +180,15 @@ pub struct AgentArgs {
     #[arg(long)]
     pub explain: bool,
 
-    /// With --explain: print JSON.
+    /// Print the output of --explain as JSON.
     #[arg(long, requires = "explain")]
     pub json: bool,
 
-    /// A proxy, or (the last one) the agent.
+    /// The proxies in order, and then the agent.
     ///
-    /// One argument holds the whole command line, quoted as in a shell. Leading NAME=value words set
-    /// environment variables. Instead of a command, it can be the name of a built-in component with
-    /// its options (see `conductor components`), or a JSON object with the key `command` and optionally
+    /// Each COMPONENT is one argument: a whole command line, quoted as in a shell. Leading NAME=value words
+    /// set environment variables. Instead of a command line, a COMPONENT can be the name of a built-in
+    /// component with its options (see `conductor components`), or a JSON object with the key `command` and optionally
     /// `name`, `args`, `env` (an object, or an array of {name, value}), `cwd`, `dialect`, `guard`,
     /// `onCrash`, `restarts` and `updates`.
     #[arg(required = true, value_name = "COMPONENT")]
@@ -247,8 +248,8 @@ pub struct TryArgs {
 
     /// Show each message on each hop: sender, receiver, method, id and the start of the payload.
     ///
-    /// Of a streamed text only the first chunk is shown; the others are counted. `--show-wire=all`
-    /// shows all of them.
+    /// Only the first chunk of a streamed text is shown; the others are counted. `--show-wire=all`
+    /// shows every chunk.
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true,
         default_missing_value = "folded", hide_possible_values = true)]
     pub show_wire: Option<ShowWire>,
@@ -422,24 +423,24 @@ pub struct ChainOptions {
         help_heading = FAILURE_HEADING)]
     pub cancel_limit: Limit,
 
-    /// Show notices about failed components in the editor: `on` or `off`.
+    /// Whether the editor shows notices about failed components: `on` or `off`.
     #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true,
         help_heading = FAILURE_HEADING)]
     pub notices: Switch,
 
-    /// The time that each component has to answer `initialize`, in seconds.
+    /// The timeout for each component to answer `initialize`, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub init_timeout: Duration,
 
     /// The grace period at shutdown, in seconds.
     ///
     /// When the chain ends, conductor waits this long for open requests. Then it closes the standard
-    /// input of the components, sends SIGTERM after half of this time, and kills them after the other
+    /// input of the components, sends SIGTERM after half of this time, and SIGKILL after the other
     /// half.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
     pub grace: Duration,
 
-    /// Let `conductor status` show this chain: `on` or `off`.
+    /// Whether `conductor status` shows this chain: `on` or `off`.
     #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true)]
     pub status: Switch,
 

@@ -86,7 +86,7 @@ pub struct Spec {
     pub directory: Option<PathBuf>,
     /// The proxy protocol generation, if the user has set it.
     pub dialect: Option<Generation>,
-    /// Runs the component in this process. The program and arguments then only describe it.
+    /// Set if the component runs in this process. The program and arguments are then only shown to the user.
     pub in_process: Option<InProcess>,
     /// Whether the component is a guard (a filter, a rate limit, a permission check). Messages never
     /// bypass a guard.
@@ -128,7 +128,8 @@ impl Config {
         let index = self.index_of("--dialect", component)?;
         if self.is_agent(index) {
             return Err(format!(
-                "--dialect: {component} is the agent; only proxies have a dialect"
+                "--dialect: {} is the agent; only proxies have a dialect",
+                self.components[index].name
             ));
         }
         self.components[index].dialect = Some(dialect);
@@ -161,7 +162,7 @@ impl Config {
 
     /// The set-up of the core.
     pub(crate) fn setup(&self, greetings: &GreetingCache, crashes: &CrashCache) -> Setup {
-        // Components in this process use our SDK, which speaks the newest generation.
+        // In-process components use the SDK of this project, which speaks the current generation.
         let facts = self.components.iter().map(|spec| Facts {
             generation: spec.dialect.or(spec.in_process.as_ref().map(|_| Generation::CURRENT)),
             greeting: greetings.lookup(spec),
@@ -252,7 +253,7 @@ impl Spec {
             .map_err(|_| "it has an unclosed quotation mark".to_owned())?;
         let mut words = words.into_iter().peekable();
         let mut env = Vec::new();
-        while let Some(pair) = words.peek().and_then(|word| assignment(word)) {
+        while let Some(pair) = words.peek().and_then(|word| parse_assignment(word)) {
             env.push(pair);
             words.next();
         }
@@ -394,24 +395,24 @@ fn redact_values(error: &serde_json::Error) -> String {
     }
 }
 
-/// Escapes backslashes for the shell word parser: on Windows they separate directories.
+/// Escapes backslashes, which separate directories on Windows, so that the shell word parser keeps them.
 fn with_escaped_backslashes(text: &str) -> String {
-    let mut plain = String::new();
+    let mut escaped = String::new();
     let (mut single, mut double) = (false, false);
     for character in text.chars() {
         match character {
             '\'' if !double => single = !single,
             '"' if !single => double = !double,
-            '\\' if !single => plain.push('\\'),
+            '\\' if !single => escaped.push('\\'),
             _ => {}
         }
-        plain.push(character);
+        escaped.push(character);
     }
-    plain
+    escaped
 }
 
 /// Parses `NAME=value`, where NAME is a valid name of a shell variable.
-fn assignment(word: &str) -> Option<(String, String)> {
+fn parse_assignment(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
     let mut letters = name.chars();
     let first = letters.next()?;

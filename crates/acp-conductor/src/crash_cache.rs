@@ -1,5 +1,5 @@
-//! Remembers which kinds of message each command has crashed on (poison messages), so that the next start does not
-//! need to find out again.
+//! Remembers which kinds of message each command has crashed on (poison messages), so that the next chain does not
+//! send them to it again.
 //!
 //! The file `crashes` in the user's cache directory contains a hash of each command line. An entry expires after 30
 //! days, and when the program or a file among its arguments changes. Delete the file to remove all entries.
@@ -12,7 +12,7 @@ use acp_wire::Side;
 use router::MessageKind;
 
 use crate::config::Spec;
-use crate::greeting_cache::{directory, fnv, key};
+use crate::greeting_cache::{cache_directory, fnv, key};
 
 /// The maximum number of entries.
 const MAX_ENTRIES: usize = 500;
@@ -39,7 +39,7 @@ struct Entry {
 impl CrashCache {
     /// Loads the file.
     pub(crate) fn load() -> CrashCache {
-        let path = directory().map(|directory| directory.join("crashes"));
+        let path = cache_directory().map(|directory| directory.join("crashes"));
         let mut crashes = CrashCache { path, entries: Vec::new() };
         crashes.read();
         crashes

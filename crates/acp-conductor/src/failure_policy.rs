@@ -85,7 +85,7 @@ impl FromStr for OnCrash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restarts {
     /// The maximum number of restarts.
-    pub most: u32,
+    pub max: u32,
     /// The period in which they are counted.
     pub within: Duration,
 }
@@ -93,7 +93,7 @@ pub struct Restarts {
 impl Default for Restarts {
     fn default() -> Restarts {
         let backoff = Backoff::default();
-        Restarts { most: backoff.max_restarts, within: Duration::from_millis(backoff.window) }
+        Restarts { max: backoff.max_restarts, within: Duration::from_millis(backoff.window) }
     }
 }
 
@@ -103,11 +103,11 @@ impl FromStr for Restarts {
     /// Parses `COUNT/SECONDS`.
     fn from_str(text: &str) -> Result<Restarts, String> {
         let wrong = || format!("{text:?} is not COUNT/SECONDS, for example 5/60");
-        let (most, within) = text.split_once('/').ok_or_else(wrong)?;
+        let (max, within) = text.split_once('/').ok_or_else(wrong)?;
         let seconds: f64 =
             within.strip_suffix('s').unwrap_or(within).parse().map_err(|_| wrong())?;
         let within = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
-        Ok(Restarts { most: most.parse().map_err(|_| wrong())?, within })
+        Ok(Restarts { max: max.parse().map_err(|_| wrong())?, within })
     }
 }
 
@@ -127,7 +127,7 @@ impl FromStr for Updates {
     }
 }
 
-/// An option for one component, or for all components without a specific option.
+/// An option for one component, or for all components that no other option names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForComponent<T> {
     /// The number or name of the component; `None` for all.
@@ -219,7 +219,8 @@ impl Config {
     pub fn set_guard(&mut self, component: &str) -> Result<(), String> {
         let index = self.index_of("--guard", component)?;
         if self.is_agent(index) {
-            return Err(format!("--guard: {component} is the agent; only proxies can be guards"));
+            let name = &self.components[index].name;
+            return Err(format!("--guard: {name} is the agent; only proxies can be guards"));
         }
         self.components[index].guard = true;
         Ok(())
@@ -300,9 +301,9 @@ fn policy(spec: &Spec, agent: bool, failure: &FailurePolicy) -> ComponentPolicy 
         Some(OnCrash::Bypass) => (Restart::Never, Fallback::Bypass),
         Some(OnCrash::Stop) => (Restart::Never, Fallback::Stop),
     };
-    let Restarts { most, within } = spec.restarts.unwrap_or_default();
+    let Restarts { max, within } = spec.restarts.unwrap_or_default();
     let backoff = Backoff {
-        max_restarts: most,
+        max_restarts: max,
         window: milliseconds(within),
         first_delay: milliseconds(failure.restart_delay.0),
         max_delay: milliseconds(failure.restart_delay.1),
@@ -375,10 +376,10 @@ mod tests {
         assert!(updates("b=known").unwrap_err().contains("guard"));
         assert!(updates("c=all").unwrap_err().contains("agent"));
         assert!(updates("a=some").unwrap_err().contains("known"));
-        let takes: Vec<_> = chain.chain().components.iter().map(|it| it.updates).collect();
-        assert_eq!(takes[..2], [UpdateFilter::All, UpdateFilter::Known]);
+        let filters: Vec<_> = chain.chain().components.iter().map(|it| it.updates).collect();
+        assert_eq!(filters[..2], [UpdateFilter::All, UpdateFilter::Known]);
         let restarts: ForComponent<Restarts> = "a=2/0.5s".parse().unwrap();
         assert_eq!(restarts.component.as_deref(), Some("a"));
-        assert_eq!(restarts.value, Restarts { most: 2, within: Duration::from_millis(500) });
+        assert_eq!(restarts.value, Restarts { max: 2, within: Duration::from_millis(500) });
     }
 }

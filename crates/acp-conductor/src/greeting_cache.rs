@@ -24,16 +24,16 @@ pub struct GreetingCache {
 impl GreetingCache {
     /// Loads the file.
     pub fn load() -> GreetingCache {
-        let path = directory().map(|directory| directory.join("greetings"));
-        let mut memory = GreetingCache { path, greetings: BTreeMap::new() };
-        memory.read();
-        memory
+        let path = cache_directory().map(|directory| directory.join("greetings"));
+        let mut cache = GreetingCache { path, greetings: BTreeMap::new() };
+        cache.read();
+        cache
     }
 
     /// Reads the file again, because other conductors write it as well.
     fn read(&mut self) {
         let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok());
-        let entries = text.iter().flat_map(|text| text.lines()).filter_map(entry);
+        let entries = text.iter().flat_map(|text| text.lines()).filter_map(parse_entry);
         self.greetings = entries.take(MAX_ENTRIES).collect();
     }
 
@@ -88,14 +88,14 @@ impl GreetingCache {
 }
 
 /// Parses a line of the file.
-fn entry(line: &str) -> Option<(u64, Greeting)> {
+fn parse_entry(line: &str) -> Option<(u64, Greeting)> {
     let (key, method) = line.split_once(' ')?;
     let greeting = Greeting::ALL.into_iter().find(|it| it.method() == method)?;
     Some((u64::from_str_radix(key, 16).ok()?, greeting))
 }
 
-/// The conductor's cache directory.
-pub(crate) fn directory() -> Option<PathBuf> {
+/// The directory of conductor in the user's cache directory.
+pub(crate) fn cache_directory() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     set("XDG_CACHE_HOME")
         .or_else(|| set("LOCALAPPDATA"))
@@ -121,10 +121,13 @@ mod tests {
 
     #[test]
     fn valid_lines_are_parsed_and_invalid_ones_are_skipped() {
-        assert_eq!(entry("00000000000000ff _proxy/initialize"), Some((255, Greeting::Underscore)));
-        assert_eq!(entry("ff initialize"), Some((255, Greeting::Capability)));
+        assert_eq!(
+            parse_entry("00000000000000ff _proxy/initialize"),
+            Some((255, Greeting::Underscore))
+        );
+        assert_eq!(parse_entry("ff initialize"), Some((255, Greeting::Capability)));
         for broken in ["", "ff", "xx initialize", "ff session/new"] {
-            assert_eq!(entry(broken), None);
+            assert_eq!(parse_entry(broken), None);
         }
     }
 }

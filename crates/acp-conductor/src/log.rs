@@ -149,7 +149,6 @@ mod tests {
         }
     }
 
-    /// Issue 11, item 26.
     #[test]
     fn unread_lines_are_also_limited_by_size() {
         let (_open, closed) = std::sync::mpsc::channel();

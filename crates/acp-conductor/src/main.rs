@@ -92,10 +92,15 @@ impl Failure {
 
 /// `conductor agent` and `conductor proxy`: runs a chain.
 fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(), Failure> {
-    let ending = in_runtime(mode, parse_components(&components)?, options, async |mut config| {
-        config.hung_up = Some(stdio::hung_up);
-        acp_conductor::run(config, stdio::outer_streams(), wait_for_signal(true)).await
-    })?;
+    let ending = with_chain_and_journal(
+        mode,
+        parse_components(&components)?,
+        options,
+        async |mut config| {
+            config.hung_up = Some(stdio::hung_up);
+            acp_conductor::run(config, stdio::outer_streams(), wait_for_signal(true)).await
+        },
+    )?;
     match ending {
         Ending::Clean => Ok(()),
         Ending::Failed(line) => Err(Failure::run(line)),
@@ -104,10 +109,12 @@ fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(), F
 
 /// `conductor agent --explain`: prints the report.
 fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Result<(), Failure> {
-    let report =
-        in_runtime(Mode::Agent, parse_components(&components)?, options, async |config| {
-            acp_conductor::explain(config, wait_for_signal(true)).await
-        })?;
+    let report = with_chain_and_journal(
+        Mode::Agent,
+        parse_components(&components)?,
+        options,
+        async |config| acp_conductor::explain(config, wait_for_signal(true)).await,
+    )?;
     print(|out| match json {
         true => print_json(out, &report),
         false => write!(out, "{report}"),
@@ -147,8 +154,8 @@ fn try_chain(options: &TryArgs) -> Result<(), Failure> {
     });
     let (prompts, yes, protocol) = (options.prompt.clone(), options.yes, options.protocol);
     let chat_options = chat::Options { prompts, yes, wire, style, protocol };
-    let logs = || log::start_file_only(&options.log, options.log_file.as_deref());
-    let end = with_chain(Mode::Agent, components, &options.chain, logs, async |config| {
+    let start_log = || log::start_file_only(&options.log, options.log_file.as_deref());
+    let end = with_chain(Mode::Agent, components, &options.chain, start_log, async |config| {
         chat::run(config, chat_options, interrupt_channel(), wait_for_signal(false)).await
     })?;
     match end.map_err(Failure::run)? {
@@ -183,8 +190,8 @@ fn component(name: &str, options: &[String]) -> Result<(), Failure> {
     if options.iter().any(|option| option == "--help" || option == "-h") {
         return print(|out| out.write_all(entry.help().as_bytes()));
     }
-    let new_proxy = entry.parse(options).map_err(Failure::usage)?;
-    serve(new_proxy())
+    let factory = entry.parse(options).map_err(Failure::usage)?;
+    serve(factory())
 }
 
 /// Runs a proxy, or an agent, on standard input and output.
@@ -205,28 +212,28 @@ fn parse_components(components: &[String]) -> Result<Vec<Spec>, Failure> {
     (1..).zip(components).map(parse).collect()
 }
 
-/// Sets up the log, the journal and the runtime, and runs `work` with the configuration of the chain.
-fn in_runtime<T>(
+/// Like [`with_chain`], with the log and the journal of `conductor agent` and `conductor proxy`.
+fn with_chain_and_journal<T>(
     mode: Mode,
     specs: Vec<Spec>,
     options: &ChainArgs,
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
-    let logs = || log::start(&options.log, options.log_file.as_deref());
-    // The reaper is forked before the journal is locked. It would inherit the lock and keep it.
-    with_chain(mode, specs, &options.chain, logs, async |mut config: Config| {
+    let start_log = || log::start(&options.log, options.log_file.as_deref());
+    // The journal is created after the reaper was forked. Otherwise the reaper would inherit and keep its lock.
+    with_chain(mode, specs, &options.chain, start_log, async |mut config: Config| {
         let journal = options.journal.as_deref().map(JournalFile::create).transpose();
         config.journal = journal.map_err(Failure::usage)?;
         Ok(work(config).await)
     })?
 }
 
-/// Configures a chain, forks the reaper, starts the log and runs `work`.
+/// Configures a chain, forks the reaper, starts the log, and runs `work` in an asynchronous runtime.
 fn with_chain<T>(
     mode: Mode,
     mut specs: Vec<Spec>,
     options: &ChainOptions,
-    logs: impl FnOnce() -> Result<log::Logs, String>,
+    start_log: impl FnOnce() -> Result<log::Logs, String>,
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
     let warnings = acp_conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
@@ -252,7 +259,7 @@ fn with_chain<T>(
     #[cfg(not(unix))]
     let cleanup = ProcessCleanup { tag: Some(tag), ..ProcessCleanup::default() };
     config.cleanup = cleanup;
-    let logs = logs().map_err(Failure::usage)?;
+    let logs = start_log().map_err(Failure::usage)?;
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::run(error.to_string()))?;
@@ -292,12 +299,12 @@ fn interrupt_channel() -> UnboundedReceiver<()> {
     receiver
 }
 
-/// Completes on a signal that asks the program to end. Ctrl-C counts only if `by_interrupt` is set.
+/// Completes on a signal that asks the program to end. Includes Ctrl-C if `include_interrupt` is set.
 #[cfg(unix)]
-async fn wait_for_signal(by_interrupt: bool) {
+async fn wait_for_signal(include_interrupt: bool) {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
-    let kinds = &kinds[..if by_interrupt { 3 } else { 2 }];
+    let kinds = &kinds[..if include_interrupt { 3 } else { 2 }];
     let mut signals: Vec<_> = kinds.iter().filter_map(|kind| signal(*kind).ok()).collect();
     std::future::poll_fn(|cx| {
         match signals.iter_mut().any(|signal| signal.poll_recv(cx).is_ready()) {
@@ -309,8 +316,8 @@ async fn wait_for_signal(by_interrupt: bool) {
 }
 
 #[cfg(not(unix))]
-async fn wait_for_signal(by_interrupt: bool) {
-    if !by_interrupt || tokio::signal::ctrl_c().await.is_err() {
+async fn wait_for_signal(include_interrupt: bool) {
+    if !include_interrupt || tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
 }

@@ -47,8 +47,8 @@ pub mod framing {
     }
 
     /// The error for a line that is too long.
-    pub fn too_long_error(scan: &LineScan, length: usize, longest: usize) -> Bytes {
-        stdio::too_long_error(scan, length, longest)
+    pub fn too_long_error(scan: &LineScan, length: usize, max_line: usize) -> Bytes {
+        stdio::too_long_error(scan, length, max_line)
     }
 
     /// The messages in an HTTP body, each as one line. `None` if the body is invalid.

@@ -123,7 +123,7 @@ async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
 /// The connection failed, or there is no secret in the environment.
 pub fn run(port: u16) -> Result<(), String> {
     let secret = std::env::var(SECRET).map_err(|_| {
-        format!("{SECRET} is not set; only a running conductor can start this command")
+        format!("{SECRET} is not set; this command is only for SCP proxies, which get the secret from their conductor")
     })?;
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
         .map_err(|error| format!("no conductor is listening on port {port}: {error}"))?;

@@ -37,13 +37,13 @@ use crate::status::StatusServer;
 use crate::tap::TapEvent;
 
 /// The task yields to other tasks after this many rounds.
-const ROUNDS: usize = 32;
+const MAX_ROUNDS: usize = 32;
 
 /// How long the task polls for more input before it sleeps.
-const SPIN: Duration = Duration::from_micros(50);
+const SPIN_TIME: Duration = Duration::from_micros(50);
 
 /// How often the shell checks whether a paused editor has closed its connection.
-const HANG_UP_CHECK: Duration = Duration::from_millis(250);
+const HANG_UP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Runs a chain over the streams of an editor, until the chain ends or `stop` completes.
 pub async fn run(
@@ -83,7 +83,7 @@ pub(crate) struct Shell {
     pub(crate) started: Instant,
     /// The time of the current round. All events of a round have the same time.
     pub(crate) now: Time,
-    /// Inputs that arose while outputs were performed.
+    /// Inputs that resulted from performing outputs, such as a failed start.
     pub(crate) inputs: VecDeque<Input>,
     /// The connected MCP clients, and their listeners.
     pub(crate) clients: Clients,
@@ -101,7 +101,7 @@ pub(crate) struct Shell {
     last_busy: Instant,
     several_cpus: bool,
     ending: Option<Ending>,
-    /// Why writing to the editor failed, although it has not closed its connection.
+    /// The error of a failed write to the editor, if the editor has not closed its connection.
     pub(crate) write_error: Option<String>,
 }
 
@@ -148,7 +148,7 @@ impl Shell {
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let mut busy = false;
             self.update_time();
             while let Poll::Ready(Some(exit)) = self.exits.1.poll_recv(cx) {
@@ -187,8 +187,8 @@ impl Shell {
     /// Polls again for a short time before sleeping. The next message often arrives immediately, and waking
     /// up costs more than polling. With a single CPU this would only slow down the components.
     fn spin(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
-        if self.several_cpus && self.last_busy.elapsed() < SPIN {
-            // Never ready at the first poll: it wakes the task after the runtime has polled the pipes.
+        if self.several_cpus && self.last_busy.elapsed() < SPIN_TIME {
+            // `yield_now` is never ready at the first poll. It wakes the task after the runtime has polled the pipes.
             let _ = pin!(tokio::task::yield_now()).poll(cx);
         }
         Poll::Pending
@@ -248,7 +248,7 @@ impl Shell {
                 self.seat_io(seat).component.iter().for_each(RunningComponent::kill)
             }
             Output::Discard(seat) => {
-                // The core counts in the same way. Late events of the old component have the old number.
+                // The core increments its incarnation as well. Late events of the old component have the old number.
                 let incarnation = self.seat_io(seat).incarnation + 1;
                 *self.seat_io(seat) =
                     SeatIo { incarnation, ..SeatIo::new(self.config.limits.max_line) };
@@ -376,7 +376,7 @@ impl Shell {
         let rest = self.seat_io(seat).port(port).and_then(|link| link.lines.last_line());
         self.report_stderr();
         let link = engine::Link { seat, port };
-        self.handle(Input::OutputClosed { link, rest: rest.map(line) });
+        self.handle(Input::OutputClosed { link, rest: rest.map(core_line) });
     }
 
     /// Passes the complete lines of a link to the core, until the core pauses the link.
@@ -386,7 +386,7 @@ impl Shell {
         };
         while let Some(found) = next(self) {
             let link = engine::Link { seat, port };
-            self.handle(Input::Line { link, line: line(found) });
+            self.handle(Input::Line { link, line: core_line(found) });
         }
         self.report_waiting(seat, port);
         self.drain_inputs();
@@ -403,7 +403,7 @@ impl Shell {
         }
     }
 
-    /// Handles the inputs that arose while outputs were performed.
+    /// Handles the inputs that resulted from performing outputs.
     fn drain_inputs(&mut self) {
         if let Some(input) = self.inputs.pop_front() {
             self.handle(input);
@@ -440,7 +440,7 @@ impl Shell {
         self.inputs.push_back(Input::RelayOpened { seat, incarnation, servers });
     }
 
-    /// Uses the connection of a relay as the second link of an SCP proxy.
+    /// Attaches the connection of a relay as the second link of an SCP proxy.
     fn attach_relay(&mut self, seat: Seat, incarnation: u32, stream: TcpStream) {
         let mut relay = Link::new(self.config.limits.max_line);
         let (reader, writer) = stream.into_split();
@@ -535,7 +535,7 @@ impl Shell {
             self.next_hang_up_check = None;
             return None;
         }
-        let due = *self.next_hang_up_check.get_or_insert_with(|| Instant::now() + HANG_UP_CHECK);
+        let due = *self.next_hang_up_check.get_or_insert_with(|| Instant::now() + HANG_UP_INTERVAL);
         if due <= Instant::now() {
             self.next_hang_up_check = None;
             if self.config.hung_up.is_some_and(|hung_up| hung_up()) {
@@ -566,8 +566,8 @@ impl Shell {
     }
 }
 
-/// Converts a line to the input of the core.
-fn line(line: lines::Line) -> Line {
+/// Converts a line to the core's type.
+fn core_line(line: lines::Line) -> Line {
     match line {
         lines::Line::Text(text) => Line::Text(text),
         lines::Line::TooLong { scan, length } => {
@@ -584,12 +584,17 @@ fn is_disk_full(error: &std::io::Error) -> bool {
 
 /// The reason why a command could not be started, for the error message of the core.
 fn start_error(spec: &Spec, error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound if spec.directory.as_ref().is_some_and(|it| !it.is_dir()) => {
-            "its working directory does not exist".into()
+    let missing_directory = spec.directory.as_ref().filter(|it| !it.is_dir());
+    match (error.kind(), missing_directory) {
+        (std::io::ErrorKind::NotFound, Some(directory)) => {
+            format!("its working directory does not exist: {}", directory.display())
         }
-        std::io::ErrorKind::NotFound => "command not found".into(),
-        std::io::ErrorKind::PermissionDenied => "the command is not executable".into(),
+        (std::io::ErrorKind::NotFound, None) => {
+            "command not found; install the program, or write its full path".into()
+        }
+        (std::io::ErrorKind::PermissionDenied, _) => {
+            "the command is not executable; check the permissions of the file".into()
+        }
         _ => error.to_string(),
     }
 }

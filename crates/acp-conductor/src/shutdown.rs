@@ -14,7 +14,7 @@ use crate::run::Shell;
 use crate::seat_io::SeatIo;
 
 /// How long to wait for the exit of components after they were killed.
-const REAP_LIMIT: Duration = Duration::from_secs(1);
+const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Shell {
     /// Flushes the outer pipe and stops the components. First their input is closed, so that they can stop
@@ -52,7 +52,7 @@ impl Shell {
             return;
         }
         self.seats.iter().filter_map(|io| io.component.as_ref()).for_each(RunningComponent::kill);
-        let _ = tokio::time::timeout(REAP_LIMIT, self.all_exited()).await;
+        let _ = tokio::time::timeout(REAP_TIMEOUT, self.all_exited()).await;
     }
 
     /// Writes the queue of a seat. Ready when the queue is empty or the peer has closed the pipe.

@@ -135,7 +135,8 @@ pub struct Component {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NextStart {
-    /// The number of the restart. The count resets after a minute of uptime. It is 0 after a command.
+    /// The number of the restart attempt. It resets after a minute of uptime. It is 0 if the restart was requested and
+    /// the component has not failed.
     pub attempt: u32,
     /// The time until the start.
     pub in_seconds: f64,
@@ -167,7 +168,7 @@ pub enum ComponentState {
     Bypassed,
     /// It has exited and is not replaced.
     Lost,
-    /// It has exited because the chain ends.
+    /// It has exited because the chain is shutting down.
     Ended,
 }
 

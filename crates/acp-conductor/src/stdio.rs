@@ -83,7 +83,7 @@ mod unix {
     struct Stream {
         fd: AsyncFd<OwnedFd>,
         socket: bool,
-        /// Whether a short read means that the stream is empty. A terminal returns one line at a time.
+        /// Whether a short read means that the stream is empty. Not for a terminal, which returns one line at a time.
         short_is_all: bool,
         _quota: Option<QuotaShare>,
     }
@@ -97,12 +97,12 @@ mod unix {
             } else {
                 reopen(fd, access).or_else(|| non_blocking(fd))?
             };
-            let wide = widen(&fd);
+            let quota = widen(&fd);
             // SAFETY: `AsyncFd` owns the descriptor, which stays open until it is dropped.
             let fd = unsafe { AsyncFd::register_with_interest(fd, interest) };
             // Files and /dev/null cannot be polled. Then `fd` is an error, and the result is `None`.
             let short_is_all = socket || kind == FileType::Fifo;
-            Some(Stream { fd: fd.ok()?, socket, short_is_all, _quota: wide })
+            Some(Stream { fd: fd.ok()?, socket, short_is_all, _quota: quota })
         }
 
         fn read(&self, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {

@@ -63,7 +63,8 @@ impl Input {
         matches!(self.source, Source::Keyboard(_))
     }
 
-    /// Requests a line and shows the prompt. Does nothing if a line was already requested.
+    /// Requests a line and shows the prompt. With `remember`, the line is added to the history. Does nothing if a line
+    /// was already requested.
     pub(crate) fn request_line(&mut self, prompt: &str, remember: bool) {
         if std::mem::replace(&mut self.requested, true) {
             return;

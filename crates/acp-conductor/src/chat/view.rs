@@ -82,8 +82,8 @@ enum TextKind {
 #[derive(Debug)]
 pub struct View {
     style: Style,
-    /// Whether a streamed text is written only when it is complete, because messages are shown between its chunks.
-    whole: bool,
+    /// Whether a streamed text is held until it is complete. Set if `--show-wire` prints messages between its chunks.
+    hold_text: bool,
     /// The kind of the text that is being written.
     text_kind: Option<TextKind>,
     /// Whether the current line is incomplete.
@@ -99,15 +99,15 @@ pub struct View {
     /// The titles of tool calls, by id.
     tools: BTreeMap<String, String>,
     /// The error that occurred when writing to standard output.
-    broken: Option<io::Error>,
+    write_error: Option<io::Error>,
 }
 
 impl View {
-    /// A view in this style. With `whole`, streamed texts are written when they are complete.
-    pub fn new(style: Style, whole: bool) -> View {
+    /// A view in this style. With `hold_text`, streamed texts are written when they are complete.
+    pub fn new(style: Style, hold_text: bool) -> View {
         View {
             style,
-            whole,
+            hold_text,
             text_kind: None,
             open: false,
             held: String::new(),
@@ -115,13 +115,13 @@ impl View {
             progress_line: false,
             above: None,
             tools: BTreeMap::new(),
-            broken: None,
+            write_error: None,
         }
     }
 
     /// The error that occurred when writing to standard output.
-    pub fn broken(&self) -> Option<&io::Error> {
-        self.broken.as_ref()
+    pub fn write_error(&self) -> Option<&io::Error> {
+        self.write_error.as_ref()
     }
 
     /// Sets where output goes while the user edits a line.
@@ -136,7 +136,7 @@ impl View {
         match update["sessionUpdate"].as_str().unwrap_or_default() {
             "agent_message_chunk" => self.text(TextKind::Answer, text.unwrap_or("[not text]")),
             "agent_thought_chunk" => self.text(TextKind::Thought, text.unwrap_or("[not text]")),
-            "tool_call" | "tool_call_update" => self.tool(update),
+            "tool_call" | "tool_call_update" => self.tool_call(update),
             "plan" => self.plan(update),
             // Other kinds of updates are not shown.
             _ => {}
@@ -150,7 +150,7 @@ impl View {
         }
         let text = plain(text);
         self.text_kind = Some(text_kind);
-        if self.whole || self.above.is_some() {
+        if self.hold_text || self.above.is_some() {
             self.held.push_str(&text);
             return;
         }
@@ -197,7 +197,7 @@ impl View {
         call["title"].as_str().map(one_line).or(known).unwrap_or_else(|| "a tool".into())
     }
 
-    fn tool(&mut self, update: &Value) {
+    fn tool_call(&mut self, update: &Value) {
         let title = self.title(update);
         if let Some(id) = update["toolCallId"].as_str()
             && (self.tools.len() < MAX_TOOLS || self.tools.contains_key(id))
@@ -211,7 +211,7 @@ impl View {
             _ => return,
         };
         let room = self.style.width.saturating_sub(title.chars().count() + 4);
-        let result = shorten(&result_of(&update["content"]), room);
+        let result = shorten(&first_result_line(&update["content"]), room);
         let result = if result.is_empty() { result } else { format!("  {result}") };
         let line =
             format!("{} {title}{}", self.style.paint(code, mark), self.style.paint(DIM, &result));
@@ -245,13 +245,13 @@ impl View {
     }
 
     /// Shows the answer to a request for permission.
-    pub fn decided(&mut self, title: &str, choice: &str) {
+    pub fn permission_answer(&mut self, title: &str, choice: &str) {
         let choice = self.style.paint(BOLD, &one_line(choice));
         self.line(&format!("{} {title}: {choice}", self.style.paint(YELLOW, "?")));
     }
 
     /// Shows a prompt that the user did not type.
-    pub fn prompted(&mut self, text: &str) {
+    pub fn prompt(&mut self, text: &str) {
         let text = format!("> {}", plain(text));
         self.line(&self.style.paint(BOLD, &text));
     }
@@ -316,7 +316,7 @@ impl View {
 
     /// Shows a progress line, which the next output overwrites.
     fn show_progress(&mut self, text: &str) {
-        if !self.style.terminal || self.whole || self.above.is_some() {
+        if !self.style.terminal || self.hold_text || self.above.is_some() {
             return;
         }
         self.finish_text();
@@ -334,13 +334,13 @@ impl View {
     fn write(&mut self, text: &str) {
         if let Some(above) = &self.above {
             if above.send(text.to_owned()).is_err() {
-                self.broken = Some(io::ErrorKind::BrokenPipe.into());
+                self.write_error = Some(io::ErrorKind::BrokenPipe.into());
             }
             return;
         }
         let mut out = io::stdout().lock();
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        self.broken = self.broken.take().or(written.err());
+        self.write_error = self.write_error.take().or(written.err());
     }
 }
 
@@ -348,7 +348,7 @@ impl View {
 const HOP_WIDTH: usize = 21;
 
 /// The first line of the result of a tool.
-fn result_of(content: &Value) -> String {
+fn first_result_line(content: &Value) -> String {
     let text = content[0]["content"]["text"].as_str().unwrap_or_default();
     one_line(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim())
 }
@@ -384,11 +384,11 @@ mod tests {
     fn a_tool_call_without_a_title_uses_the_title_of_an_earlier_update() {
         let style = Style { color: false, terminal: false, width: 80 };
         let mut view = View::new(style, true);
-        view.tool(&serde_json::json!({ "toolCallId": "t", "title": "Edit\nit" }));
+        view.tool_call(&serde_json::json!({ "toolCallId": "t", "title": "Edit\nit" }));
         assert_eq!(view.title(&serde_json::json!({ "toolCallId": "t" })), "Edit it");
         assert_eq!(view.title(&serde_json::json!({})), "a tool");
         let content = serde_json::json!([{ "content": { "text": "\n  first\nsecond" } }]);
-        assert_eq!(result_of(&content), "first");
-        assert_eq!(result_of(&Value::Null), "");
+        assert_eq!(first_result_line(&content), "first");
+        assert_eq!(first_result_line(&Value::Null), "");
     }
 }

@@ -52,10 +52,10 @@ pub struct WireLog {
     names: Vec<String>,
     detail: WireDetail,
     /// The methods of open requests, by requester and id.
-    asked: Methods,
+    requests: Methods,
     /// The methods of open MCP requests, by responder and id. An answer may end at the conductor, which sent the
     /// request for an MCP client. Such an answer is shown when it arrives.
-    mcp: Methods,
+    mcp_requests: Methods,
     /// An MCP answer that has arrived. It is shown unless it is delivered to another component.
     pending_answer: Option<Row>,
     /// The current stream on each hop: its method, and the number of chunks that were not shown.
@@ -69,8 +69,8 @@ impl WireLog {
         WireLog {
             names: names.collect(),
             detail,
-            asked: BTreeMap::new(),
-            mcp: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            mcp_requests: BTreeMap::new(),
             pending_answer: None,
             streams: BTreeMap::new(),
         }
@@ -98,16 +98,17 @@ impl WireLog {
     fn arrived(&mut self, seat: &str, message: &Message) {
         match message {
             Message::Request { id, call } => {
-                remember(&mut self.asked, seat, id, || describe(call).0);
+                remember(&mut self.requests, seat, id, || describe(call).0);
             }
             Message::Response { id, outcome, .. } => {
-                let Some(method) = self.mcp.remove(&key(seat, id)) else { return };
+                let Some(method) = self.mcp_requests.remove(&key(seat, id)) else { return };
                 let position = self.position(seat);
                 let to =
                     self.names.get(position + 1).map_or("conductor", String::as_str).to_owned();
                 let from = self.names[position].clone();
                 let (kind, json) = answer(method, outcome);
-                let row = Row { from, to, toward: Side::Agent, kind, id: Some(shown(id)), json };
+                let row =
+                    Row { from, to, toward: Side::Agent, kind, id: Some(format_id(id)), json };
                 self.pending_answer = Some(row);
             }
             Message::Notification(_) => {}
@@ -131,18 +132,18 @@ impl WireLog {
             Message::Request { id, call } => {
                 let (method, json) = describe(call);
                 if method.starts_with("mcp/") {
-                    remember(&mut self.mcp, seat, id, || method.clone());
+                    remember(&mut self.mcp_requests, seat, id, || method.clone());
                 }
-                (RowKind::Request(method), Some(shown(id)), json)
+                (RowKind::Request(method), Some(format_id(id)), json)
             }
             Message::Notification(call) => {
                 let (method, json) = describe(call);
                 (RowKind::Notification(method), None, json)
             }
             Message::Response { id, outcome, .. } => {
-                let method = self.asked.remove(&key(seat, id)).unwrap_or_default();
+                let method = self.requests.remove(&key(seat, id)).unwrap_or_default();
                 let (kind, json) = answer(method, outcome);
-                (kind, Some(shown(id)), json)
+                (kind, Some(format_id(id)), json)
             }
         };
         if self.count_chunk((position, toward), &kind) {
@@ -192,14 +193,14 @@ fn remember(methods: &mut Methods, seat: &str, id: &Id, method: impl FnOnce() ->
     }
 }
 
-fn shown(id: &Id) -> String {
+fn format_id(id: &Id) -> String {
     id.json().as_str().trim_matches('"').to_owned()
 }
 
 fn answer(method: String, outcome: &Outcome) -> (RowKind, String) {
     match outcome {
-        Outcome::Result(json) => (RowKind::Answer(method), brief(json)),
-        Outcome::Error(json) => (RowKind::Failure(method), brief(json)),
+        Outcome::Result(json) => (RowKind::Answer(method), format_payload(json)),
+        Outcome::Error(json) => (RowKind::Failure(method), format_payload(json)),
     }
 }
 
@@ -211,18 +212,18 @@ fn describe(call: &Call) -> (String, String) {
     match (inner(&["update", "sessionUpdate"]), inner(&["method"])) {
         (Some(kind), _) => {
             let update = params.member("update").unwrap_or(Json::NULL);
-            (format!("{method} {kind}"), brief(&update.with_at(&["sessionUpdate"], None)))
+            (format!("{method} {kind}"), format_payload(&update.with_at(&["sessionUpdate"], None)))
         }
         (None, Some(inside)) if method.starts_with("mcp/") => {
             let params = params.member("params").unwrap_or(Json::EMPTY_OBJECT);
-            (format!("{method} {inside}"), brief(&params))
+            (format!("{method} {inside}"), format_payload(&params))
         }
-        _ => (method, brief(params)),
+        _ => (method, format_payload(params)),
     }
 }
 
 /// A payload without the session id and without secrets.
-fn brief(json: &Json) -> String {
+fn format_payload(json: &Json) -> String {
     match json.is_object() && json.members().len() > 1 {
         true => without_secrets(&json.with_at(&["sessionId"], None)),
         false => without_secrets(json),

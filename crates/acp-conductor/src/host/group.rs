@@ -46,7 +46,7 @@ mod unix {
         }
     }
 
-    /// A start in progress. It may fail even after the process has started to run.
+    /// A process start in progress. It may fail even after the process has begun to run.
     #[derive(Debug)]
     pub(crate) struct PendingStart {
         entry: ReaperEntry,
@@ -178,7 +178,7 @@ mod unix {
             (command, pending)
         }
 
-        /// For example, the runtime could not register a process that it has started.
+        /// This happens, for example, if the runtime cannot register a process that it has started.
         #[test]
         fn a_process_that_runs_although_its_start_failed_is_killed() {
             let (mut command, pending) = command("sleep");
@@ -228,14 +228,14 @@ mod windows {
         /// Configures a command to start suspended, so that it is in its job before it can start children.
         pub(crate) fn prepare(
             command: &mut Command,
-            _ties: ProcessCleanup,
+            _cleanup: ProcessCleanup,
         ) -> io::Result<PendingStart> {
             command.creation_flags(START_SUSPENDED).kill_on_drop(true);
             Ok(PendingStart)
         }
 
         /// Adds a started child to a new job and resumes it.
-        pub(crate) fn for_child(child: &Child, _attempt: &PendingStart) -> io::Result<Group> {
+        pub(crate) fn for_child(child: &Child, _pending: &PendingStart) -> io::Result<Group> {
             let (Some(handle), Some(id)) = (child.raw_handle(), child.id()) else {
                 return Err(io::Error::other("the process exited immediately"));
             };

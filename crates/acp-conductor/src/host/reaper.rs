@@ -251,7 +251,6 @@ mod tests {
 
     type ExitReceiver = tokio::sync::mpsc::UnboundedReceiver<crate::host::process::ComponentExit>;
 
-    /// Issue 11, item 15.
     #[tokio::test]
     async fn a_command_that_cannot_be_executed_is_not_on_the_list() {
         use std::os::unix::fs::PermissionsExt;
@@ -289,14 +288,17 @@ mod tests {
         let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
         list.read(reading.as_fd());
         let leader = process.pid().expect("it runs").cast_signed();
-        assert_eq!(list.0.values().copied().collect::<Vec<_>>(), [(leader, own(leader))]);
+        assert_eq!(
+            list.0.values().copied().collect::<Vec<_>>(),
+            [(leader, start_time_or_zero(leader))]
+        );
         process.kill();
         ended.recv().await.expect("the exit of the component");
         list.read(reading.as_fd());
         assert!(list.0.is_empty(), "{list:?}");
     }
 
-    fn own(pid: i32) -> u64 {
+    fn start_time_or_zero(pid: i32) -> u64 {
         start_time_of(pid).unwrap_or(0)
     }
 
@@ -314,7 +316,7 @@ mod tests {
         assert_eq!(how, router::ExitCause::Signal(libc::SIGTERM));
         let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
         let leader = process.pid().expect("it runs").cast_signed();
-        GroupList(BTreeMap::from([(1, (leader, own(leader)))])).kill();
+        GroupList(BTreeMap::from([(1, (leader, start_time_or_zero(leader)))])).kill();
         let how = ended.recv().await.expect("the exit of the component").how;
         assert_eq!(how, router::ExitCause::Signal(libc::SIGKILL));
     }
@@ -325,6 +327,6 @@ mod tests {
         #[cfg(target_os = "linux")]
         assert_eq!(parse_start_time(stat), Some(4711));
         let _ = stat;
-        assert_eq!(own_start_time(), own(std::process::id().cast_signed()));
+        assert_eq!(own_start_time(), start_time_or_zero(std::process::id().cast_signed()));
     }
 }

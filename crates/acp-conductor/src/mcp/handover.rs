@@ -73,19 +73,19 @@ pub(crate) async fn receive(stream: &UnixStream) -> Option<(Vec<u8>, [OwnedFd; 2
 /// Reads from a client that was handed over. Ends when the client closes its output or `conductor mcp` exits.
 pub(crate) struct HandedOverReader {
     reader: Reader,
-    holder: UnixStream,
+    connection: UnixStream,
 }
 
 impl HandedOverReader {
     /// Accepts the streams, and waits until `conductor mcp` confirms that it does not read them itself.
     pub(crate) async fn take(
         [input, output]: [OwnedFd; 2],
-        mut holder: UnixStream,
+        mut connection: UnixStream,
     ) -> Option<(HandedOverReader, Writer)> {
         let (reader, writer) = crate::stdio::pollable_streams(input.as_fd(), output.as_fd())?;
-        holder.write_all(ACCEPTED.as_bytes()).await.ok()?;
-        holder.read_u8().await.ok()?;
-        Some((HandedOverReader { reader, holder }, writer))
+        connection.write_all(ACCEPTED.as_bytes()).await.ok()?;
+        connection.read_u8().await.ok()?;
+        Some((HandedOverReader { reader, connection }, writer))
     }
 }
 
@@ -107,7 +107,7 @@ impl AsyncRead for HandedOverReader {
         // `conductor mcp` sends nothing more, so this only detects its exit.
         let mut nothing = [0; 16];
         let mut nothing = ReadBuf::new(&mut nothing);
-        match Pin::new(&mut self.holder).poll_read(cx, &mut nothing) {
+        match Pin::new(&mut self.connection).poll_read(cx, &mut nothing) {
             Poll::Ready(_) => Poll::Ready(Ok(())),
             Poll::Pending => Poll::Pending,
         }
@@ -121,8 +121,8 @@ pub(crate) fn hand_over(port: u16, secret: &str, until: Instant) -> Option<()> {
     if !is_pollable(input) || !is_pollable(output) {
         return None;
     }
-    let mut holder = Plain::connect_addr(&address(port).ok()?).ok()?;
-    let peer = rustix::net::sockopt::socket_peercred(&holder).ok()?;
+    let mut connection = Plain::connect_addr(&address(port).ok()?).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&connection).ok()?;
     if !is_own_uid(peer.uid.as_raw()) {
         return None;
     }
@@ -133,17 +133,17 @@ pub(crate) fn hand_over(port: u16, secret: &str, until: Instant) -> Option<()> {
         return None;
     }
     let line = authentication_line(secret);
-    sendmsg(&holder, &[IoSlice::new(&line)], &mut control, SendFlags::NOSIGNAL).ok()?;
+    sendmsg(&connection, &[IoSlice::new(&line)], &mut control, SendFlags::NOSIGNAL).ok()?;
     let mut answer = vec![0; ACCEPTED.len()];
-    holder.set_read_timeout(Some(until.saturating_duration_since(Instant::now()))).ok()?;
-    holder.read_exact(&mut answer).ok()?;
+    connection.set_read_timeout(Some(until.saturating_duration_since(Instant::now()))).ok()?;
+    connection.read_exact(&mut answer).ok()?;
     if answer != ACCEPTED.as_bytes() {
         return None;
     }
-    holder.set_read_timeout(None).ok()?;
-    holder.write_all(b"\n").ok()?;
+    connection.set_read_timeout(None).ok()?;
+    connection.write_all(b"\n").ok()?;
     // Returns when the conductor closes the connection.
-    let _ = holder.read(&mut answer);
+    let _ = connection.read(&mut answer);
     Some(())
 }
 

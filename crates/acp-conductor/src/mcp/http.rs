@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 
 use self::reply::{EVENTS, ErrorReply, JSON, Reply, empty, error_reply, events, json};
 use self::session::{
-    MessageKind, OutgoingMessage, PendingRequest, Reader, Session, SessionLifetime,
+    OutgoingKind, OutgoingMessage, PendingRequest, ResponseReader, Session, SessionLifetime,
 };
 use super::listeners::{Acceptor, Credentials, ListenerContext};
 use super::{ClientEvent, ClientSender};
@@ -47,9 +47,9 @@ mod reply;
 mod session;
 
 /// The prefix of every path. The path token of a ticket follows.
-pub(super) const PATH: &str = "/mcp/";
+pub(super) const PATH_PREFIX: &str = "/mcp/";
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 const INITIALIZE: &str = "initialize";
 const DISCOVER: &str = "server/discover";
 
@@ -186,7 +186,7 @@ impl HttpServer {
             ));
         }
         let secret = bearer_token(headers).unwrap_or_default();
-        let token = request.uri().path().strip_prefix(PATH);
+        let token = request.uri().path().strip_prefix(PATH_PREFIX);
         match token.and_then(|token| self.credentials.by_path(token, secret)) {
             Some((ticket, true)) => Ok(ticket),
             Some((_, false)) => {
@@ -210,7 +210,7 @@ impl HttpServer {
     ) -> Result<Reply, ErrorReply> {
         match *request.method() {
             Method::POST => self.post(ticket, request).await,
-            Method::GET if request.headers().contains_key(SESSION) => {
+            Method::GET if request.headers().contains_key(SESSION_HEADER) => {
                 let session = self.session(ticket, request.headers())?;
                 if !accepts(request.headers(), EVENTS) {
                     return Err(not_acceptable(
@@ -219,7 +219,7 @@ impl HttpServer {
                 }
                 Ok(events(session.open_get(), None))
             }
-            Method::DELETE if request.headers().contains_key(SESSION) => {
+            Method::DELETE if request.headers().contains_key(SESSION_HEADER) => {
                 let session = self.session(ticket, request.headers())?;
                 lock(&self.sessions).retain(|_, it| !Arc::ptr_eq(it, &session));
                 session.disconnect();
@@ -251,7 +251,7 @@ impl HttpServer {
                 _ => None,
             })
             .collect();
-        if head.headers.contains_key(SESSION) {
+        if head.headers.contains_key(SESSION_HEADER) {
             let session = self.session(ticket, &head.headers)?;
             if pending.is_empty() {
                 self.pass_on(&session, messages).await?;
@@ -283,13 +283,13 @@ impl HttpServer {
         let (initializing, discovering) = (has_request(INITIALIZE), has_request(DISCOVER));
         let lifetime =
             if initializing { SessionLifetime::Requested } else { SessionLifetime::OnePost };
-        let (session, reader, name) =
+        let (session, reader, session_id) =
             self.start_session(ticket, lifetime, pending, !streams).await?;
         self.pass_on(&session, messages).await?;
-        if let Some(name) = name {
+        if let Some(session_id) = session_id {
             let mut reply =
                 if streams { events(reader, None) } else { collected_reply(reader, batch).await };
-            reply.headers_mut().insert(SESSION, name);
+            reply.headers_mut().insert(SESSION_HEADER, session_id);
             return Ok(reply);
         }
         Ok(stateless_reply(reader, streams, batch, discovering).await)
@@ -303,21 +303,21 @@ impl HttpServer {
         lifetime: SessionLifetime,
         pending: Vec<PendingRequest>,
         only_answers: bool,
-    ) -> Result<(Arc<Session>, Reader, Option<HeaderValue>), ErrorReply> {
+    ) -> Result<(Arc<Session>, ResponseReader, Option<HeaderValue>), ErrorReply> {
         let client_id = self.context.next_client();
         let (sender, receiver) = ClientSender::new();
         let session = Session::new(client_id, ticket, receiver, lifetime);
         let reader = session.open_post(pending, only_answers);
-        let mut name = None;
+        let mut session_id = None;
         if lifetime != SessionLifetime::OnePost {
-            name = Some(random_token().map_err(|_| shutting_down())?);
+            session_id = Some(random_token().map_err(|_| shutting_down())?);
         }
         let permit = self.context.events.reserve().await.map_err(|_| shutting_down())?;
         // No await between this and the spawned task: hyper may drop this future at an await, and then
         // `Disconnected` would never be sent.
         permit.send(ClientEvent::Connected { ticket, client_id, sender });
-        if let Some(name) = &name {
-            lock(&self.sessions).insert(name.clone(), session.clone());
+        if let Some(session_id) = &session_id {
+            lock(&self.sessions).insert(session_id.clone(), session.clone());
         }
         let (served, sessions) = (session.clone(), self.sessions.clone());
         let events = self.context.events.clone();
@@ -330,8 +330,8 @@ impl HttpServer {
             let _ = events.send(ClientEvent::Disconnected(client_id)).await;
         });
         drop(session_tasks);
-        let name = name.and_then(|name| HeaderValue::from_str(&name).ok());
-        Ok((session, reader, name))
+        let session_id = session_id.and_then(|it| HeaderValue::from_str(&it).ok());
+        Ok((session, reader, session_id))
     }
 
     async fn pass_on(
@@ -347,8 +347,9 @@ impl HttpServer {
     }
 
     fn session(&self, ticket: Ticket, headers: &HeaderMap) -> Result<Arc<Session>, ErrorReply> {
-        let name = headers.get(SESSION).and_then(|name| name.to_str().ok()).unwrap_or_default();
-        let found = lock(&self.sessions).get(name).filter(|it| it.ticket == ticket).cloned();
+        let session_id =
+            headers.get(SESSION_HEADER).and_then(|it| it.to_str().ok()).unwrap_or_default();
+        let found = lock(&self.sessions).get(session_id).filter(|it| it.ticket == ticket).cloned();
         found.ok_or_else(|| {
             let message = "unknown or expired Mcp-Session-Id; send initialize without this header";
             error_reply(StatusCode::NOT_FOUND, Id::NULL, code::INVALID_REQUEST, message)
@@ -368,7 +369,7 @@ impl HttpServer {
 
 /// The response to a stateless request. Version 2026-07-28 requires a matching HTTP status for errors.
 async fn stateless_reply(
-    mut reader: Reader,
+    mut reader: ResponseReader,
     streams: bool,
     batch: bool,
     discovering: bool,
@@ -384,9 +385,9 @@ async fn stateless_reply(
     let status = match first.as_ref().map(|first| first.kind) {
         // The server does not know `server/discover`, so it is of an older version. Clients expect 400 in this
         // case; 404 means that a server of this version does not have the method.
-        Some(MessageKind::Error(code::METHOD_NOT_FOUND)) if discovering => StatusCode::BAD_REQUEST,
-        Some(MessageKind::Error(code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
-        Some(MessageKind::Error(code)) if BAD_REQUEST_CODES.contains(&code) => {
+        Some(OutgoingKind::Error(code::METHOD_NOT_FOUND)) if discovering => StatusCode::BAD_REQUEST,
+        Some(OutgoingKind::Error(code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
+        Some(OutgoingKind::Error(code)) if BAD_REQUEST_CODES.contains(&code) => {
             StatusCode::BAD_REQUEST
         }
         _ => StatusCode::OK,
@@ -400,7 +401,7 @@ async fn stateless_reply(
 }
 
 /// A response with all answers as one text, for a client that does not accept an event stream.
-async fn collected_reply(mut reader: Reader, batch: bool) -> Reply {
+async fn collected_reply(mut reader: ResponseReader, batch: bool) -> Reply {
     let mut lines = Vec::new();
     while let Some(message) = reader.next().await {
         lines.push(message.line);
@@ -416,15 +417,15 @@ async fn collected_reply(mut reader: Reader, batch: bool) -> Reply {
 }
 
 /// Reads a body up to the maximum length.
-async fn read(headers: &HeaderMap, body: Incoming, longest: usize) -> Result<Bytes, ErrorReply> {
+async fn read(headers: &HeaderMap, body: Incoming, max_length: usize) -> Result<Bytes, ErrorReply> {
     let declared =
         headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse::<usize>().ok());
     let mut body = pin!(body);
     let mut text = BytesMut::new();
-    let mut too_long = declared.is_some_and(|declared| declared > longest);
+    let mut too_long = declared.is_some_and(|declared| declared > max_length);
     while !too_long && let Some(chunk) = next_chunk(body.as_mut()).await {
         let chunk = chunk.map_err(|_| Box::new(empty(StatusCode::BAD_REQUEST)))?;
-        too_long = text.len() + chunk.len() > longest;
+        too_long = text.len() + chunk.len() > max_length;
         if !too_long {
             text.extend_from_slice(&chunk);
         }
@@ -438,7 +439,7 @@ async fn read(headers: &HeaderMap, body: Incoming, longest: usize) -> Result<Byt
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
     }
     let message = format!(
-        "this message is too long: the limit is {longest} bytes; start the conductor with a larger \
+        "this message is too long: the limit is {max_length} bytes; start the conductor with a larger \
          --max-line"
     );
     Err(error_reply(StatusCode::PAYLOAD_TOO_LARGE, Id::NULL, code::INVALID_REQUEST, &message))

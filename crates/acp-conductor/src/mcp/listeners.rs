@@ -123,7 +123,7 @@ impl Listeners {
                 secret: secret.clone(),
             },
             Transport::Http => mcp::Endpoint::Http {
-                url: format!("http://127.0.0.1:{port}{}{path_token}", http::PATH),
+                url: format!("http://127.0.0.1:{port}{}{path_token}", http::PATH_PREFIX),
                 secret: secret.clone(),
             },
         };

@@ -111,15 +111,15 @@ async fn accept(
 /// Serves a client that hands over its standard streams.
 #[cfg(target_os = "linux")]
 async fn take_over(
-    (holder, slot): (tokio::net::UnixStream, Slot),
+    (connection, slot): (tokio::net::UnixStream, Slot),
     credentials: Credentials,
     context: ListenerContext,
 ) {
     use super::handover::{HandedOverReader, receive};
     let taken = slot.authenticate(async {
-        let (line, streams) = receive(&holder).await?;
+        let (line, streams) = receive(&connection).await?;
         let ticket = ticket_of(line, &credentials)?;
-        Some((ticket, HandedOverReader::take(streams, holder).await?))
+        Some((ticket, HandedOverReader::take(streams, connection).await?))
     });
     if let Some((ticket, (from, to))) = taken.await {
         serve(ticket, from, to, context).await;

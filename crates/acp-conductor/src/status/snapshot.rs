@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use engine::Port;
-use router::{Role as Part, Seat, SeatState};
+use router::{Seat, SeatState};
 
 use super::{
     ChainState, Component, ComponentState, Editor, Mcp, Mode, NextStart, Queue, Role, Status,
@@ -57,13 +57,13 @@ impl Shell {
 
     fn chain_state(&self) -> ChainState {
         let router = self.router();
-        let stands = |seat: Seat| {
+        let is_up = |seat: Seat| {
             let state = router.state(seat);
             state.is_some_and(|it| it.was_initialized() || matches!(it, SeatState::Bypassed))
         };
         match router.is_ending() {
             true => ChainState::Ending,
-            false if router.has_started() && router.chain().seats().all(stands) => {
+            false if router.has_started() && router.chain().seats().all(is_up) => {
                 ChainState::Running
             }
             false => ChainState::Starting,
@@ -72,26 +72,29 @@ impl Shell {
 
     fn component(&self, seat: Seat) -> Component {
         let (router, io) = (self.router(), &self.seats[seat.index()]);
-        let (core, peer) = (self.core.stages(), self.core.peer(seat));
+        let (stages, peer) = (self.core.stages(), self.core.peer(seat));
         let chain = router.chain();
         let state = router.state(seat);
-        let over = router.is_ending() && io.component.is_none() && peer.started_at.is_some();
+        let has_ended = router.is_ending() && io.component.is_none() && peer.started_at.is_some();
         let exit = router.last_exit(seat);
-        let (held_messages, held_bytes) = core.held(seat);
+        let (held_messages, held_bytes) = stages.held(seat);
         Component {
             number: seat.index(),
             name: chain.name(seat).to_owned(),
             command: chain.component(seat).map(|it| it.command.clone()).unwrap_or_default(),
             role: match chain.role(seat) {
-                Part::Proxy => Role::Proxy,
-                Part::Agent => Role::Agent,
+                router::Role::Proxy => Role::Proxy,
+                router::Role::Agent => Role::Agent,
             },
             dialect: self.dialect(seat).to_string(),
             guard: chain.component(seat).is_some_and(|it| it.guard),
-            policy: core.policy(seat).map_or("", |it| failure_policy::policy_name(&it)).to_owned(),
+            policy: stages
+                .policy(seat)
+                .map_or("", |it| failure_policy::policy_name(&it))
+                .to_owned(),
             state: match state {
                 Some(SeatState::Closed) => ComponentState::Lost,
-                _ if over => ComponentState::Ended,
+                _ if has_ended => ComponentState::Ended,
                 Some(SeatState::NotStarted | SeatState::Starting) | None => ComponentState::Waiting,
                 Some(SeatState::Initializing { .. }) => ComponentState::Greeting,
                 Some(SeatState::Live { .. }) => ComponentState::Live,
@@ -124,7 +127,7 @@ impl Shell {
                 out_bytes: self.core.queued(seat, &self.out),
                 held_messages,
                 held_bytes,
-                owes: router.owed_count(seat) + core.active_turns(seat),
+                owes: router.owed_count(seat) + stages.active_turns(seat),
             },
         }
     }

@@ -12,7 +12,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::session::{OutgoingMessage, Reader};
+use super::session::{OutgoingMessage, ResponseReader};
 
 /// The interval of keep-alive comments in an event stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -34,7 +34,7 @@ pub(super) enum Body {
 
 /// A stream of messages as server-sent events.
 pub(super) struct Events {
-    reader: Reader,
+    reader: ResponseReader,
     /// The first message, which was read to determine the status.
     first: Option<OutgoingMessage>,
     keep_alive: Interval,
@@ -61,7 +61,7 @@ pub(super) fn error_reply(status: StatusCode, id: Id, code: i64, message: &str) 
 }
 
 /// A response with an event stream.
-pub(super) fn events(reader: Reader, first: Option<OutgoingMessage>) -> Reply {
+pub(super) fn events(reader: ResponseReader, first: Option<OutgoingMessage>) -> Reply {
     let mut keep_alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reply = Response::new(Body::Events(Events { reader, first, keep_alive }));

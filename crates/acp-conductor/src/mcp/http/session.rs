@@ -76,32 +76,35 @@ enum StreamKind {
 /// A request of the client that has not been answered.
 pub(super) struct PendingRequest {
     pub id: Id,
-    token: Option<Id>,
+    progress_token: Option<Id>,
 }
 
 impl PendingRequest {
     pub(crate) fn new(id: &Id, call: &Call) -> PendingRequest {
-        let token = call.params.as_ref().and_then(|it| it.at(&["_meta", "progressToken"]));
-        PendingRequest { id: id.detached(), token: token.and_then(|it| Id::new(it.detached())) }
+        let progress_token = call.params.as_ref().and_then(|it| it.at(&["_meta", "progressToken"]));
+        PendingRequest {
+            id: id.detached(),
+            progress_token: progress_token.and_then(|it| Id::new(it.detached())),
+        }
     }
 }
 
 /// A message to the client.
 pub(super) struct OutgoingMessage {
     pub line: Bytes,
-    pub kind: MessageKind,
+    pub kind: OutgoingKind,
     /// Whether the message counts as unread in `ClientReceiver`.
     counted: bool,
 }
 
-#[derive(Clone, Copy, PartialEq)]
 /// The kind of a message to the client.
-pub(super) enum MessageKind {
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum OutgoingKind {
     Result,
     /// An error response, with its code.
     Error(i64),
     Request,
-    /// A notification.
+    /// A notification, or an error response without an id.
     Other,
 }
 
@@ -133,14 +136,14 @@ impl Session {
         self: &Arc<Session>,
         requests: Vec<PendingRequest>,
         only_answers: bool,
-    ) -> Reader {
+    ) -> ResponseReader {
         let kind = StreamKind::Post { requests, only_answers };
-        Reader { number: self.change(|state| state.open(kind)), session: self.clone() }
+        ResponseReader { number: self.change(|state| state.open(kind)), session: self.clone() }
     }
 
     /// Opens the response to a GET. It replaces an earlier one, whose connection may be broken, and takes over
     /// its unsent messages.
-    pub(crate) fn open_get(self: &Arc<Session>) -> Reader {
+    pub(crate) fn open_get(self: &Arc<Session>) -> ResponseReader {
         let number = self.change(|state| {
             let mut messages = VecDeque::new();
             for stream in state.streams.values_mut() {
@@ -157,7 +160,7 @@ impl Session {
             }
             number
         });
-        Reader { session: self.clone(), number }
+        ResponseReader { session: self.clone(), number }
     }
 
     /// Disconnects the client.
@@ -229,9 +232,9 @@ impl SessionState {
         match Message::parse(&line) {
             Ok(Message::Response { id, outcome, .. }) if !id.is_null() => {
                 let kind = match &outcome {
-                    Outcome::Result(_) => MessageKind::Result,
+                    Outcome::Result(_) => OutgoingKind::Result,
                     Outcome::Error(_) => {
-                        MessageKind::Error(outcome.error_code().unwrap_or_default())
+                        OutgoingKind::Error(outcome.error_code().unwrap_or_default())
                     }
                 };
                 match self.stream(|request| request.id == id) {
@@ -251,11 +254,11 @@ impl SessionState {
             }
             Ok(Message::Notification(call)) if call.is(PROGRESS) => {
                 let token = call.params.and_then(|it| it.member("progressToken")).and_then(Id::new);
-                match self.stream(|request| token.is_some() && request.token == token) {
+                match self.stream(|request| token.is_some() && request.progress_token == token) {
                     Some(stream) if stream.accepts_any_message() => {
                         stream.messages.push_back(OutgoingMessage {
                             line,
-                            kind: MessageKind::Other,
+                            kind: OutgoingKind::Other,
                             counted: true,
                         });
                         let reader = stream.reader.take();
@@ -263,11 +266,11 @@ impl SessionState {
                     }
                     // The stream carries only answers.
                     Some(_) => self.outgoing.mark_written(line.len()),
-                    None => self.route_to_any_stream(line, MessageKind::Other),
+                    None => self.route_to_any_stream(line, OutgoingKind::Other),
                 }
             }
-            Ok(Message::Request { .. }) => self.route_to_any_stream(line, MessageKind::Request),
-            Ok(_) => self.route_to_any_stream(line, MessageKind::Other),
+            Ok(Message::Request { .. }) => self.route_to_any_stream(line, OutgoingKind::Request),
+            Ok(_) => self.route_to_any_stream(line, OutgoingKind::Other),
             Err(error) => {
                 tracing::warn!("dropped an invalid message to an MCP client: {error}");
                 self.outgoing.mark_written(line.len());
@@ -276,10 +279,10 @@ impl SessionState {
     }
 
     /// Adds a message that does not belong to a request of the client to the best open stream.
-    fn route_to_any_stream(&mut self, line: Bytes, kind: MessageKind) {
+    fn route_to_any_stream(&mut self, line: Bytes, kind: OutgoingKind) {
         let open = || self.streams.iter().rev().filter(|(_, stream)| stream.accepts_any_message());
         let wanted = |stream: &Stream| {
-            matches!(stream.kind, StreamKind::Get) == (kind == MessageKind::Other)
+            matches!(stream.kind, StreamKind::Get) == (kind == OutgoingKind::Other)
         };
         let best = open().find(|(_, stream)| wanted(stream)).or_else(|| open().next());
         let number = best.map(|(number, _)| *number);
@@ -346,7 +349,7 @@ impl Stream {
             let message = "the connection to the MCP server was closed";
             let answer =
                 Message::response(request.id, Outcome::error(code::INTERNAL_ERROR, message));
-            let kind = MessageKind::Error(code::INTERNAL_ERROR);
+            let kind = OutgoingKind::Error(code::INTERNAL_ERROR);
             self.messages.push_back(OutgoingMessage {
                 line: answer.to_line().into(),
                 kind,
@@ -357,12 +360,12 @@ impl Stream {
 }
 
 /// Reads the messages of one response. Dropping it means that the client has closed the response.
-pub(super) struct Reader {
+pub(super) struct ResponseReader {
     session: Arc<Session>,
     number: u64,
 }
 
-impl Reader {
+impl ResponseReader {
     /// The next message; `None` at the end of the response.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<OutgoingMessage>> {
         self.session.change(|state| {
@@ -375,7 +378,7 @@ impl Reader {
                         state.outgoing.mark_written(message.line.len());
                     }
                     if state.lifetime == SessionLifetime::Requested
-                        && message.kind == MessageKind::Result
+                        && message.kind == OutgoingKind::Result
                     {
                         state.lifetime = SessionLifetime::Established;
                     }
@@ -396,14 +399,14 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for ResponseReader {
     fn drop(&mut self) {
         self.session.change(|state| {
             let Some(stream) = state.streams.remove(&self.number) else { return };
             for message in stream.messages {
                 match message.kind {
                     // Another stream can carry it.
-                    MessageKind::Request | MessageKind::Other => {
+                    OutgoingKind::Request | OutgoingKind::Other => {
                         state.route_to_any_stream(message.line, message.kind)
                     }
                     _ if message.counted => state.outgoing.mark_written(message.line.len()),
