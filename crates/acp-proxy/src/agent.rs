@@ -96,7 +96,7 @@ impl Agent {
 
     /// Handles each request that has no other handler.
     #[must_use]
-    pub fn on_any_request<F>(mut self, handler: F) -> Agent
+    pub fn on_other_request<F>(mut self, handler: F) -> Agent
     where
         F: AsyncFn(Call, Context) -> Result<Json> + Send + Sync + 'static,
     {

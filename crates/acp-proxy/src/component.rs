@@ -85,6 +85,12 @@ impl Component {
     /// If standard input or output fails.
     #[cfg(feature = "stdio")]
     pub async fn serve(self) -> io::Result<()> {
+        if io::IsTerminal::is_terminal(&io::stdin()) {
+            let name = &self.name;
+            eprintln!(
+                "{name} speaks ACP on standard input and output; run it in a chain, with `conductor try`"
+            );
+        }
         let (reader, writer) = crate::stdio::open();
         self.serve_on(reader, writer).await
     }

@@ -44,6 +44,27 @@ pub struct ToolOutput {
     pub(crate) structured: Option<Json>,
 }
 
+impl ToolOutput {
+    /// Output with these MCP content blocks, such as `json!([{"type": "image", "data": "…", "mimeType": "image/png"}])`.
+    ///
+    /// # Errors
+    /// If `content` is not an array.
+    pub fn from_content(content: serde_json::Value) -> Result<ToolOutput> {
+        match content.is_array() {
+            true => Ok(ToolOutput { content: to_json(&content)?, structured: None }),
+            false => Err(crate::Error::internal("the content of a tool output must be an array")),
+        }
+    }
+
+    /// Adds structured content.
+    ///
+    /// # Errors
+    /// If the value cannot be written as JSON.
+    pub fn with_structured(self, value: &impl serde::Serialize) -> Result<ToolOutput> {
+        Ok(ToolOutput { structured: Some(to_json(value)?), ..self })
+    }
+}
+
 /// Types that a tool can return: text, [`serde_json::Value`], or [`ToolOutput`].
 pub trait IntoToolOutput {
     /// Converts the value.

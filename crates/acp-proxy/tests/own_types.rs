@@ -171,7 +171,7 @@ fn absent_params_and_null_results_stay_as_they_are() {
 fn an_agent_answers_own_requests_and_has_default_answers() {
     let agent = Agent::new("parrot")
         .on_request(async |search: Search, _| Ok(Hits { count: search.words.len() as u32 }))
-        .on_any_request(async |call, _| to_json(&json!({ "method": call.method.name() })));
+        .on_other_request(async |call, _| to_json(&json!({ "method": call.method.name() })));
     let mut conversation = Conversation::new(agent);
     let mut ask = |id: u8, method: &str, params: &str| {
         let request = format!(r#"{{"id":{id},"method":"{method}","params":{params}}}"#);
