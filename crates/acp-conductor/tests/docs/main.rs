@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use testkit::test_chain::{binary, directory, parse, write_script};
 
 const AGENTS: [&str; 3] = ["my-agent", "claude-agent-acp", "npx"];
-const PROXIES: [&str; 5] = ["my-proxy", "node", "first", "second", "third"];
+const PROXIES: [&str; 6] = ["cargo", "my-proxy", "node", "first", "second", "third"];
 
 /// The root of the repository.
 fn root() -> PathBuf {
