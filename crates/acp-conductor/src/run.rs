@@ -317,7 +317,7 @@ impl Shell {
         }
     }
 
-    fn set_reading(&mut self, link: engine::Link, read: bool) {
+    fn set_reading(&mut self, link: engine::LinkId, read: bool) {
         if let Some(pipe) = self.seat_io(link.seat).port(link.port) {
             pipe.reading = read;
         }
@@ -375,7 +375,7 @@ impl Shell {
         }
         let rest = self.seat_io(seat).port(port).and_then(|link| link.lines.last_line());
         self.report_stderr();
-        let link = engine::Link { seat, port };
+        let link = engine::LinkId { seat, port };
         self.handle(Input::OutputClosed { link, rest: rest.map(core_line) });
     }
 
@@ -385,7 +385,7 @@ impl Shell {
             shell.seat_io(seat).port(port).filter(|link| link.reading)?.lines.next_line()
         };
         while let Some(found) = next(self) {
-            let link = engine::Link { seat, port };
+            let link = engine::LinkId { seat, port };
             self.handle(Input::Line { link, line: core_line(found) });
         }
         self.report_waiting(seat, port);
@@ -398,8 +398,10 @@ impl Shell {
         let waits = !link.lines.is_empty() && !link.reading;
         if link.reported_waiting != waits {
             link.reported_waiting = waits;
-            self.inputs
-                .push_back(Input::Readable { link: engine::Link { seat, port }, readable: waits });
+            self.inputs.push_back(Input::Readable {
+                link: engine::LinkId { seat, port },
+                readable: waits,
+            });
         }
     }
 
@@ -498,7 +500,7 @@ impl Shell {
     pub(crate) fn write(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
         let mut busy = false;
         loop {
-            let link = engine::Link { seat, port };
+            let link = engine::LinkId { seat, port };
             let Some(pipe) = self.seats[seat.index()].port(port) else { return busy };
             let queue = self.out.queue(link);
             if pipe.is_idle(queue.map_or(0, Queue::len)) {
@@ -540,7 +542,7 @@ impl Shell {
             self.next_hang_up_check = None;
             if self.config.hung_up.is_some_and(|hung_up| hung_up()) {
                 outer.reader = None;
-                let link = engine::Link::main(Seat::OUTER);
+                let link = engine::LinkId::main(Seat::OUTER);
                 self.handle(Input::OutputClosed { link, rest: None });
             }
         }

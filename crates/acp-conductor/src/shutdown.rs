@@ -58,7 +58,7 @@ impl Shell {
     /// Writes the queue of a seat. Ready when the queue is empty or the peer has closed the pipe.
     fn poll_flush(&mut self, seat: Seat, cx: &mut Context<'_>) -> Poll<()> {
         self.write(seat, Port::Main, cx);
-        let queued = self.out.queued(engine::Link::main(seat));
+        let queued = self.out.queued(engine::LinkId::main(seat));
         match self.seats[seat.index()].link.is_idle(queued) {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -68,7 +68,7 @@ impl Shell {
     /// Closes the input of a component if its queue is empty.
     fn close_idle_inputs(&mut self, seat: Seat) {
         for port in [Port::Main, Port::Relay] {
-            let queued = self.out.queued(engine::Link { seat, port });
+            let queued = self.out.queued(engine::LinkId { seat, port });
             let link = self.seats[seat.index()].port(port);
             link.filter(|it| it.is_idle(queued)).into_iter().for_each(Link::close_writer);
         }

@@ -203,4 +203,5 @@ impl From<Malformed> for Rejection {
 const NOT_A_PROXY: &str =
     "only a proxy may send a successor envelope, and this connection is not a proxy's";
 const NESTED: &str = "an envelope must not be inside another envelope";
-const NOT_THE_CONDUCTOR: &str = "only a conductor may greet a proxy";
+const NOT_THE_CONDUCTOR: &str =
+    "only a conductor may send a proxy its handshake (proxy/initialize)";

@@ -16,7 +16,7 @@ use router::pending::id_of;
 use router::{Seat, SeatState};
 
 use crate::core::Core;
-use crate::input::{Line, Link, Outputs};
+use crate::input::{Line, LinkId, Outputs};
 
 /// The description of a bad line.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Core {
     /// Handles a line that the dialect has rejected.
     pub(crate) fn on_rejection(
         &mut self,
-        link: Link,
+        link: LinkId,
         line: &Bytes,
         rejection: Rejection,
         out: &mut Outputs,
@@ -102,7 +102,7 @@ impl Core {
     /// Handles a JSON-RPC batch. The answers in it are handled in order; everything else is refused.
     fn on_batch(
         &mut self,
-        link: Link,
+        link: LinkId,
         line: &Bytes,
         error: &LineError,
         refusal: Option<&Message>,
@@ -130,7 +130,7 @@ impl Core {
     /// Handles a line that exceeds the length limit.
     pub(crate) fn on_long_line(
         &mut self,
-        link: Link,
+        link: LinkId,
         found: &ScanResult,
         length: usize,
         out: &mut Outputs,
@@ -150,7 +150,7 @@ impl Core {
     /// line could be recognised.
     fn on_lost_line(
         &mut self,
-        link: Link,
+        link: LinkId,
         found: &ScanResult,
         error: &LineError,
         always_reply: bool,
@@ -173,7 +173,7 @@ impl Core {
     }
 
     /// Sends an error of the conductor itself back to the sender of a line.
-    fn reply(&mut self, link: Link, reply: &Message, out: &mut Outputs) {
+    fn reply(&mut self, link: LinkId, reply: &Message, out: &mut Outputs) {
         self.peer_mut(link.seat).null_id_errors.on_sent(reply);
         self.write(link, Side::Editor, reply, out);
     }
@@ -181,7 +181,7 @@ impl Core {
     /// Answers the requests whose answers were in this line. Returns whether there were any.
     fn answer_requests_of(
         &mut self,
-        link: Link,
+        link: LinkId,
         found: &ScanResult,
         error: &LineError,
         out: &mut Outputs,
@@ -198,7 +198,7 @@ impl Core {
     /// requests are possible, the answer is recorded as lost.
     fn answer_request_of(
         &mut self,
-        link: Link,
+        link: LinkId,
         message: &PartialMessage,
         damaged: bool,
         error: &LineError,
@@ -232,7 +232,7 @@ impl Core {
     }
 
     /// Answers a request with an error, on behalf of the component whose answer could not be read.
-    fn answer_for(&mut self, link: Link, id: &Id, text: &str, out: &mut Outputs) {
+    fn answer_for(&mut self, link: LinkId, id: &Id, text: &str, out: &mut Outputs) {
         let error = Outcome::error(code::INTERNAL_ERROR, text);
         let line = Message::response(id.clone(), error).to_line();
         self.on_line(link, Line::Text(line.into()), out);
@@ -303,7 +303,7 @@ impl Core {
     }
 
     /// Answers the requests whose answers are now known to be lost.
-    pub(crate) fn answer_lost(&mut self, link: Link, out: &mut Outputs) {
+    pub(crate) fn answer_lost(&mut self, link: LinkId, out: &mut Outputs) {
         let seat = link.seat;
         if self.peer_mut(seat).lost.is_empty() {
             return;

@@ -12,7 +12,7 @@ use router::{Chain, Diagnostic, Exit, ExitCause, Level, Mode, Router, Seat, Seat
 
 use crate::fault_injection::FaultInjector;
 use crate::flow_control::{self, LinkLoad};
-use crate::input::{Input, Line, Link, Observation, Output, Outputs, Port, Setup};
+use crate::input::{Input, Line, LinkId, Observation, Output, Outputs, Port, Setup};
 use crate::peer::Peer;
 use crate::stage_io::{StageInput, StageOutput};
 use crate::stages::Stages;
@@ -109,7 +109,7 @@ impl Core {
     /// How many bytes are queued for a peer, on all its links.
     pub fn queued(&self, seat: Seat, out: &Outputs) -> usize {
         let peer = &self.peers[seat.index()];
-        peer.ports().map(|port| out.queued(Link { seat, port }) + peer.backlog(port)).sum()
+        peer.ports().map(|port| out.queued(LinkId { seat, port }) + peer.backlog(port)).sum()
     }
 
     /// When to call [`handle`](Core::handle) with [`Input::Tick`], if no other input comes first.
@@ -203,7 +203,7 @@ impl Core {
         self.peers.get(seat.index()).is_some_and(|peer| peer.incarnation == incarnation)
     }
 
-    pub(crate) fn on_line(&mut self, link: Link, line: Line, out: &mut Outputs) {
+    pub(crate) fn on_line(&mut self, link: LinkId, line: Line, out: &mut Outputs) {
         match line {
             Line::Text(line) => self.on_text(link, &line, out),
             Line::TooLong { found, length } => self.on_long_line(link, &found, length, out),
@@ -211,7 +211,7 @@ impl Core {
         self.answer_lost(link, out);
     }
 
-    fn on_text(&mut self, link: Link, line: &Bytes, out: &mut Outputs) {
+    fn on_text(&mut self, link: LinkId, line: &Bytes, out: &mut Outputs) {
         let seat = link.seat;
         let peer = &mut self.peers[seat.index()];
         let Some(dialect) = peer.dialect_at(link.port) else { return };
@@ -235,7 +235,7 @@ impl Core {
     }
 
     /// A peer has closed its output.
-    fn on_output_closed(&mut self, link: Link, rest: Option<Line>, out: &mut Outputs) {
+    fn on_output_closed(&mut self, link: LinkId, rest: Option<Line>, out: &mut Outputs) {
         let (seat, now) = (link.seat, self.now);
         let peer = self.peer_mut(seat);
         peer.link_state_mut(link.port).open = false;
@@ -254,7 +254,7 @@ impl Core {
     }
 
     /// A peer has closed its input.
-    fn on_input_closed(&mut self, link: Link, out: &mut Outputs) {
+    fn on_input_closed(&mut self, link: LinkId, out: &mut Outputs) {
         let (seat, now) = (link.seat, self.now);
         out.clear(link);
         let peer = self.peer_mut(seat);
@@ -273,7 +273,7 @@ impl Core {
     /// An SCP proxy has closed its connection to the relay, or the relay has ended. The proxy cannot work without
     /// it, so it is treated as ended.
     fn lose_relay(&mut self, seat: Seat, out: &mut Outputs) {
-        let (now, link) = (self.now, Link::relay(seat));
+        let (now, link) = (self.now, LinkId::relay(seat));
         let peer = self.peer_mut(seat);
         *peer.link_state_mut(Port::Relay) = Default::default();
         peer.termination.on_pipe_closed(now, ExitCause::ClosedSuccessor);
@@ -345,10 +345,10 @@ impl Core {
         let peer = &mut self.peers[to.index()];
         peer.null_id_errors.on_sent(message);
         let port = peer.port_toward(toward);
-        self.write(Link { seat: to, port }, toward, message, out);
+        self.write(LinkId { seat: to, port }, toward, message, out);
         // The first message to an SCP proxy on its relay link is the answer to `initialize`.
         if port == Port::Relay {
-            let queue = out.queue_mut(Link::main(to));
+            let queue = out.queue_mut(LinkId::main(to));
             let initialized = self.peers[to.index()]
                 .dialect
                 .proxy_mut()
@@ -362,7 +362,13 @@ impl Core {
     }
 
     /// Appends a message to the queue of a link. A message for a peer that has closed its input is dropped.
-    pub(crate) fn write(&mut self, link: Link, toward: Side, message: &Message, out: &mut Outputs) {
+    pub(crate) fn write(
+        &mut self,
+        link: LinkId,
+        toward: Side,
+        message: &Message,
+        out: &mut Outputs,
+    ) {
         let peer = &mut self.peers[link.seat.index()];
         if !peer.link_state(link.port).writable {
             return;
@@ -391,10 +397,10 @@ impl Core {
             let proxy = self.peer_mut(seat).dialect.proxy_mut().filter(|_| !has_been_up);
             if proxy.is_some_and(|it| it.retry_on_restart(&mut greeting)) {
                 let exit = Exit { cause: how, last_output: self.peer_mut(seat).reset() };
-                out.clear(Link::main(seat));
-                out.clear(Link::relay(seat));
+                out.clear(LinkId::main(seat));
+                out.clear(LinkId::relay(seat));
                 out.push(Output::Discard(seat));
-                out.queue_mut(Link::main(seat)).buffer().extend_from_slice(&greeting);
+                out.queue_mut(LinkId::main(seat)).buffer().extend_from_slice(&greeting);
                 self.record_greeting(seat, out);
                 self.apply(StageInput::GreetingRetried { seat, exit }, out);
                 self.start(seat, out);
@@ -466,7 +472,7 @@ impl Core {
         for seat in self.seats() {
             let peer = &self.peers[seat.index()];
             let cannot_respond = peer.ports().any(|port| {
-                let queued = out.queued(Link { seat, port }) + peer.backlog(port);
+                let queued = out.queued(LinkId { seat, port }) + peer.backlog(port);
                 peer.link_state(port).is_blocked() || queued > 0
             });
             if cannot_respond || self.stages.is_gate_closed(seat) {
@@ -486,7 +492,7 @@ impl Core {
         let mut load = LinkLoad { queued: 0, full: held > limit, unread: false, gate_closed };
         for port in peer.ports() {
             let state = peer.link_state(port);
-            let queued = out.queued(Link { seat, port }) + peer.backlog(port);
+            let queued = out.queued(LinkId { seat, port }) + peer.backlog(port);
             load.queued = load.queued.max(queued);
             load.full |= state.full;
             load.unread |= state.readable;
@@ -542,14 +548,14 @@ impl Core {
                 if !pause {
                     peer.termination.restart_timeout(now);
                 }
-                out.push(Output::Read { link: Link { seat, port }, read: !pause });
+                out.push(Output::Read { link: LinkId { seat, port }, read: !pause });
             }
         }
     }
 
     /// A component does not read, and all other peers wait for it. It is treated as ended.
     fn give_up_stuck(&mut self, seat: Seat, queued: usize, out: &mut Outputs) {
-        let (now, link) = (self.now, Link::main(seat));
+        let (now, link) = (self.now, LinkId::main(seat));
         out.clear(link);
         out.push(Output::Close(link));
         let peer = self.peer_mut(seat);

@@ -8,7 +8,7 @@ use acp_wire::{Dialect, Json, Message, Outcome, Side, code};
 use router::{Exit, ExitCause, Mode, Role, Seat};
 
 use crate::core::{Core, make_stages};
-use crate::input::{Facts, Link, Output, Outputs, Setup};
+use crate::input::{Facts, LinkId, Output, Outputs, Setup};
 use crate::peer::{GreetingAction, Peer};
 use crate::stage_io::StageInput;
 
@@ -122,8 +122,8 @@ impl Core {
 
     /// Drops the bytes that are queued for a seat.
     fn clear_queues(&self, seat: Seat, out: &mut Outputs) {
-        out.clear(Link::main(seat));
-        out.clear(Link::relay(seat));
+        out.clear(LinkId::main(seat));
+        out.clear(LinkId::relay(seat));
     }
 
     /// Records what the last line has shown about its sender: which greeting a component understands, for later runs,
@@ -175,7 +175,7 @@ impl Core {
         let has_been_up = self.router().was_initialized(seat);
         let proxy = self.peers[seat.index()].dialect.proxy_mut();
         let refused = proxy.filter(|it| !has_been_up && it.was_refused() && it.awaits_first_line());
-        let answer = refused.and_then(|it| it.stop_waiting(out.queue_mut(Link::main(seat))));
+        let answer = refused.and_then(|it| it.stop_waiting(out.queue_mut(LinkId::main(seat))));
         match answer {
             Some((toward, message)) => {
                 self.apply(StageInput::Arrived { from: seat, toward, message }, out);
@@ -196,7 +196,9 @@ impl Core {
                 GreetingAction::Wait => {}
                 GreetingAction::SendNoop => {
                     let proxy = self.peers[index].dialect.proxy_mut();
-                    proxy.into_iter().for_each(|it| it.send_noop(out.queue_mut(Link::main(seat))));
+                    proxy
+                        .into_iter()
+                        .for_each(|it| it.send_noop(out.queue_mut(LinkId::main(seat))));
                 }
                 GreetingAction::Kill => out.push(Output::Kill(seat)),
             }
@@ -241,7 +243,7 @@ impl Core {
                 out,
             );
         }
-        let queue = out.queue_mut(Link::main(seat));
+        let queue = out.queue_mut(LinkId::main(seat));
         let proxy = self.peers[seat.index()].dialect.proxy_mut();
         let answer = proxy.and_then(|it| it.set_successor(servers.ok(), queue));
         if let Some((toward, message)) = answer {
@@ -273,7 +275,7 @@ impl Core {
             Err(why) => {
                 let Message::Request { id, .. } = initialize else { return };
                 let refusal = Message::response(id, Outcome::error(code::INVALID_PARAMS, &why));
-                self.write(Link::main(Seat::OUTER), Side::Editor, &refusal, out);
+                self.write(LinkId::main(Seat::OUTER), Side::Editor, &refusal, out);
             }
         }
     }

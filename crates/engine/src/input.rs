@@ -52,7 +52,7 @@ pub struct Facts {
 
 /// The name of one connection between the conductor and a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Link {
+pub struct LinkId {
     /// The seat of the peer.
     pub seat: Seat,
     /// Which link of that seat this is.
@@ -69,24 +69,24 @@ pub enum Port {
     Relay,
 }
 
-impl Link {
+impl LinkId {
     /// The main link of a seat.
-    pub fn main(seat: Seat) -> Link {
-        Link { seat, port: Port::Main }
+    pub fn main(seat: Seat) -> LinkId {
+        LinkId { seat, port: Port::Main }
     }
 
     /// The relay link of a seat.
-    pub fn relay(seat: Seat) -> Link {
-        Link { seat, port: Port::Relay }
+    pub fn relay(seat: Seat) -> LinkId {
+        LinkId { seat, port: Port::Relay }
     }
 
     fn index(self) -> usize {
         2 * self.seat.index() + usize::from(self.port == Port::Relay)
     }
 
-    fn at(index: usize) -> Link {
+    fn at(index: usize) -> LinkId {
         let port = if index.is_multiple_of(2) { Port::Main } else { Port::Relay };
-        Link { seat: Seat((index / 2) as u16), port }
+        LinkId { seat: Seat((index / 2) as u16), port }
     }
 }
 
@@ -113,33 +113,33 @@ pub enum Input {
     /// A line was read from a link.
     Line {
         /// The link.
-        link: Link,
+        link: LinkId,
         /// The line.
         line: Line,
     },
     /// A paused link has unread bytes, or no longer has any.
     Readable {
         /// The paused link.
-        link: Link,
+        link: LinkId,
         /// Whether unread bytes are waiting.
         readable: bool,
     },
     /// A peer has closed its output.
     OutputClosed {
         /// The link.
-        link: Link,
+        link: LinkId,
         /// The bytes after the last line break, if any.
         rest: Option<Line>,
     },
     /// Bytes of a link's queue were written.
     Written {
         /// The link.
-        link: Link,
+        link: LinkId,
         /// How many bytes were written.
         count: usize,
     },
     /// A peer has closed its input.
-    InputClosed(Link),
+    InputClosed(LinkId),
     /// A component could not be started.
     NotStarted {
         /// Its seat.
@@ -245,11 +245,11 @@ pub enum Output {
     /// it.
     Discard(Seat),
     /// Close a link: write and read nothing more.
-    Close(Link),
+    Close(LinkId),
     /// Resume or pause reading from a link.
     Read {
         /// The link.
-        link: Link,
+        link: LinkId,
         /// `false` pauses it.
         read: bool,
     },
@@ -350,17 +350,17 @@ pub struct Outputs {
 
 impl Outputs {
     /// The bytes to write to a link.
-    pub fn queue(&self, link: Link) -> Option<&Queue> {
+    pub fn queue(&self, link: LinkId) -> Option<&Queue> {
         self.queues.get(link.index())
     }
 
     /// How many bytes wait to be written to a link.
-    pub fn queued(&self, link: Link) -> usize {
+    pub fn queued(&self, link: LinkId) -> usize {
         self.queues.get(link.index()).map_or(0, Queue::len)
     }
 
     /// The queue of a link, to append lines to.
-    pub(crate) fn queue_mut(&mut self, link: Link) -> &mut Queue {
+    pub(crate) fn queue_mut(&mut self, link: LinkId) -> &mut Queue {
         let index = link.index();
         if index >= self.queues.len() {
             self.queues.resize_with(index + 1, Queue::default);
@@ -369,22 +369,22 @@ impl Outputs {
     }
 
     /// Removes bytes that were written.
-    pub(crate) fn consume(&mut self, link: Link, count: usize) {
+    pub(crate) fn consume(&mut self, link: LinkId, count: usize) {
         if let Some(queue) = self.queues.get_mut(link.index()) {
             queue.advance(count);
         }
     }
 
     /// Drops the queue of a link that is no longer written to.
-    pub(crate) fn clear(&mut self, link: Link) {
+    pub(crate) fn clear(&mut self, link: LinkId) {
         if let Some(queue) = self.queues.get_mut(link.index()) {
             queue.clear();
         }
     }
 
     /// All queues, in the order of their links. A link that was never written to may be missing.
-    pub(crate) fn queues(&self) -> impl Iterator<Item = (Link, &Queue)> {
-        self.queues.iter().enumerate().map(|(index, queue)| (Link::at(index), queue))
+    pub(crate) fn queues(&self) -> impl Iterator<Item = (LinkId, &Queue)> {
+        self.queues.iter().enumerate().map(|(index, queue)| (LinkId::at(index), queue))
     }
 
     pub(crate) fn push(&mut self, output: Output) {

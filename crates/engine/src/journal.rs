@@ -21,7 +21,7 @@
 use bytes::Bytes;
 use router::Time;
 
-use crate::input::{Input, Link, Output, Outputs, Setup};
+use crate::input::{Input, LinkId, Output, Outputs, Setup};
 use crate::queue::Progress;
 
 mod codec;
@@ -79,7 +79,7 @@ pub struct Effects {
 #[derive(Debug)]
 pub struct Appended {
     /// The link.
-    pub link: Link,
+    pub link: LinkId,
     /// How many bytes were dropped without being written.
     pub dropped: u64,
     /// The bytes that were appended.
@@ -138,7 +138,7 @@ impl Recorder {
 struct Queues {
     progress: Vec<Progress>,
     /// The bytes that the current input reports as written.
-    written: Option<(Link, u64)>,
+    written: Option<(LinkId, u64)>,
 }
 
 impl Queues {

@@ -78,7 +78,7 @@ pub mod stages;
 pub use core::{Core, Overdue};
 pub use fault_injection::FaultInjector;
 pub use flow_control::Watermarks;
-pub use input::{Command, Facts, Input, Line, Link, Observation, Output, Outputs, Port, Setup};
+pub use input::{Command, Facts, Input, Line, LinkId, Observation, Output, Outputs, Port, Setup};
 pub use policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 pub use stage_io::{StageInput, StageOutput};
 pub use stages::{Stage, Stages};

@@ -5,7 +5,7 @@ use acp_wire::{Dialect, Side};
 use router::{ExitCause, Time};
 
 use crate::flow_control::Watermarks;
-use crate::input::{Link, Outputs, Port};
+use crate::input::{LinkId, Outputs, Port};
 use crate::lost_answers::{LostAnswers, NullIdErrors};
 
 /// How long the core waits for the exit status of a component that has closed its pipes, in milliseconds.
@@ -328,7 +328,7 @@ impl Peer {
     }
 
     /// Bytes that were queued for a link have been written.
-    pub(crate) fn on_written(&mut self, now: Time, link: Link, out: &Outputs) {
+    pub(crate) fn on_written(&mut self, now: Time, link: LinkId, out: &Outputs) {
         let any_left = out.queued(link) + self.backlog(link.port) > 0;
         self.link_state_mut(link.port).unread_since = any_left.then_some(now);
     }
@@ -340,7 +340,7 @@ impl Peer {
     }
 
     /// Updates whether the queue of a link is full.
-    pub(crate) fn update_full(&mut self, link: Link, marks: Watermarks, out: &Outputs) {
+    pub(crate) fn update_full(&mut self, link: LinkId, marks: Watermarks, out: &Outputs) {
         let queued = out.queued(link) + self.backlog(link.port);
         let state = self.link_state_mut(link.port);
         state.full = queued > if state.full { marks.low } else { marks.high };

@@ -4,8 +4,8 @@ use acp_wire::dialect::Generation;
 use bytes::Bytes;
 use engine::journal::{JournalReplay, Recorder, ReplayError, replay};
 use engine::{
-    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, Link, Outputs, Restart,
-    Rules, Setup, Timeouts,
+    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, LinkId, Outputs,
+    Restart, Rules, Setup, Timeouts,
 };
 use router::{Chain, Component, ExitCause, Mode, Seat, Time};
 
@@ -74,12 +74,12 @@ impl RecordedCore {
 
     fn line(&mut self, seat: Seat, line: &[u8]) -> String {
         let line = Line::Text(Bytes::copy_from_slice(line));
-        self.handle(Input::Line { link: Link::main(seat), line })
+        self.handle(Input::Line { link: LinkId::main(seat), line })
     }
 
     /// Writes all queued bytes of a seat, and returns them.
     fn read(&mut self, seat: Seat) -> String {
-        let link = Link::main(seat);
+        let link = LinkId::main(seat);
         let queue = self.out.queue(link).expect("a queue");
         let (slices, count) = queue.slices();
         let text = String::from_utf8(slices[..count].concat()).expect("UTF-8");
@@ -115,10 +115,10 @@ fn recorded() -> Vec<u8> {
     test.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}"#);
     let lines = vec!["panicked at \u{1b}[31m".into()];
     test.handle(Input::Stderr { seat: PROXY, incarnation: 0, lines });
-    test.handle(Input::InputClosed(Link::main(PROXY)));
+    test.handle(Input::InputClosed(LinkId::main(PROXY)));
     test.handle(Input::Exited { seat: PROXY, incarnation: 0, how: ExitCause::Signal(9) });
     let rest = Some(Line::Text("{\"half".into()));
-    test.handle(Input::OutputClosed { link: Link::main(PROXY), rest });
+    test.handle(Input::OutputClosed { link: LinkId::main(PROXY), rest });
     let started = test.tick();
     assert!(started.contains("Start { seat: Seat(1), incarnation: 1 }"), "{started}");
     assert!(test.read(PROXY).contains("initialize"));

@@ -4,7 +4,8 @@
 use acp_wire::dialect::Generation;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 use engine::{
-    Backoff, ComponentPolicy, Fallback, Input, Line, Link, Output, Restart, Rules, Setup, Timeouts,
+    Backoff, ComponentPolicy, Fallback, Input, Line, LinkId, Output, Restart, Rules, Setup,
+    Timeouts,
 };
 use router::{Chain, Component, Exit, ExitCause, Mode, Seat, Time};
 use testkit::peer::{Peer, Read};
@@ -64,7 +65,7 @@ impl TestChain {
 
     fn arrive(&mut self, from: Seat, toward: Side, message: Message) {
         for (port, line) in self.peers[from.index()].write(toward, &message) {
-            let link = Link { seat: from, port };
+            let link = LinkId { seat: from, port };
             let effects = self.shell.handle(self.now, Input::Line { link, line: Line::Text(line) });
             self.take(effects);
         }

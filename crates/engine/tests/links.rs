@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use engine::{
-    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, Link, Output, Outputs,
+    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, LinkId, Output, Outputs,
     Restart, Rules, Setup, Timeouts, Watermarks,
 };
 use router::{Chain, Component, ExitCause, Mode, Seat, Time};
@@ -52,12 +52,12 @@ impl TestCore {
 
     fn line(&mut self, seat: Seat, line: &str) -> Vec<Output> {
         let line = Line::Text(Bytes::copy_from_slice(line.as_bytes()));
-        self.handle(Input::Line { link: Link::main(seat), line })
+        self.handle(Input::Line { link: LinkId::main(seat), line })
     }
 
     /// The peer reads all queued bytes.
     fn read(&mut self, seat: Seat) -> (String, Vec<Output>) {
-        let link = Link::main(seat);
+        let link = LinkId::main(seat);
         let (slices, count) = self.out.queue(link).expect("a queue").slices();
         let text = String::from_utf8(slices[..count].concat()).expect("UTF-8");
         let outputs = self.handle(Input::Written { link, count: text.len() });
@@ -94,7 +94,7 @@ fn the_output_of_a_component_that_exits_while_it_is_paused_is_not_lost() {
     let long = "x".repeat(2_000);
     let update =
         format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"t":"{long}"}}}}"#);
-    let link = Link::main(AGENT);
+    let link = LinkId::main(AGENT);
     assert_eq!(test.line(AGENT, &update), [Output::Read { link, read: false }]);
     test.handle(Input::Readable { link, readable: true });
     test.handle(Input::Exited { seat: AGENT, incarnation: 0, how: ExitCause::Status(0) });
@@ -143,7 +143,7 @@ fn a_component_has_no_timeouts_while_its_messages_are_held() {
     assert_eq!(test.handle(Input::Command(Command::Hold(AGENT))), []);
     let long = "x".repeat(2_000);
     let ask = format!(r#"{{"jsonrpc":"2.0","id":2,"method":"m","params":{{"t":"{long}"}}}}"#);
-    let link = Link::main(EDITOR);
+    let link = LinkId::main(EDITOR);
     assert_eq!(test.line(EDITOR, &ask), [Output::Read { link, read: false }]);
     assert_eq!((test.core.deadline(), test.read(AGENT).0.as_str()), (None, ""));
     assert_eq!(test.core.queued(AGENT, &test.out), 0);
@@ -168,7 +168,7 @@ fn a_link_is_paused_when_a_queue_that_it_feeds_exceeds_the_high_watermark() {
             format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"t":"{text}"}}}}"#)
         };
         let line = update(&"x".repeat(length - update("").len() - "\n".len()));
-        let link = Link::main(AGENT);
+        let link = LinkId::main(AGENT);
         let paused = test.line(AGENT, &line).contains(&Output::Read { link, read: false });
         assert_eq!((test.core.queued(EDITOR, &test.out), paused), (length, full));
     }

@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(found, [Some(Id::from(0))]);
     }
 
-    /// Issue 11, item 25: each of these takes minutes if every request is compared with every other.
+    /// Each of these takes minutes if every request is compared with every other.
     #[test]
     fn many_requests_are_matched_quickly() {
         let many = 5_000;

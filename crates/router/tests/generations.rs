@@ -6,7 +6,7 @@
 use acp_proxy_core::{Driver, Proxy};
 use acp_wire::dialect::Generation;
 use bytes::Bytes;
-use engine::{Facts, Link, Output, Setup};
+use engine::{Facts, LinkId, Output, Setup};
 use router::{Chain, Component, Mode, Seat, Time};
 use testkit::shell::{Effect, Shell, setup};
 use testkit::{diff, notation};
@@ -190,7 +190,7 @@ impl TestRun {
             let (from, line) = queue.remove(0);
             for effect in self.shell.line(Time(0), from, line) {
                 match effect {
-                    Effect::Line { to: Link { seat: Seat(proxy @ (1 | 2)), .. }, line } => {
+                    Effect::Line { to: LinkId { seat: Seat(proxy @ (1 | 2)), .. }, line } => {
                         let mut lines = Vec::new();
                         self.proxies[usize::from(proxy) - 1].handle(&line, &mut lines);
                         let lines = lines.split(|&byte| byte == b'\n').filter(|it| !it.is_empty());

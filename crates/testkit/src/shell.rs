@@ -8,7 +8,7 @@ use acp_wire::dialect::Generation;
 use bytes::Bytes;
 use engine::journal::Recorder;
 use engine::{
-    ComponentPolicy, Core, Facts, Input, Line, Link, Observation, Output, Outputs, Rules, Setup,
+    ComponentPolicy, Core, Facts, Input, Line, LinkId, Observation, Output, Outputs, Rules, Setup,
     Watermarks,
 };
 use router::{Chain, Exit, ExitCause, Mode, Role, Seat, Time};
@@ -17,7 +17,7 @@ use router::{Chain, Exit, ExitCause, Mode, Role, Seat, Time};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// A peer has read this line.
-    Line { to: Link, line: Bytes },
+    Line { to: LinkId, line: Bytes },
     /// The core has put out this. [`Output::Tap`] is left out.
     Output(Output),
 }
@@ -108,12 +108,12 @@ impl Shell {
 
     /// Handles a line from a peer.
     pub fn line(&mut self, now: Time, from: Seat, line: Bytes) -> Vec<Effect> {
-        self.handle(now, Input::Line { link: Link::main(from), line: Line::Text(line) })
+        self.handle(now, Input::Line { link: LinkId::main(from), line: Line::Text(line) })
     }
 
     /// Handles the exit of a peer, or the end of one of its pipes.
     pub fn exit(&mut self, now: Time, seat: Seat, why: Exit) -> Vec<Effect> {
-        let (link, incarnation) = (Link::main(seat), self.incarnations[seat.index()]);
+        let (link, incarnation) = (LinkId::main(seat), self.incarnations[seat.index()]);
         let inputs = match why.cause {
             ExitCause::NotStarted(why) => vec![Input::NotStarted { seat, incarnation, why }],
             ExitCause::ClosedOutput => vec![Input::OutputClosed { link, rest: None }],
@@ -176,7 +176,7 @@ impl Shell {
         let mut lines = self.write_all(now);
         let mut effects = Vec::new();
         let mut next = |seat: Seat, effects: &mut Vec<Effect>| {
-            for to in [Link::main(seat), Link::relay(seat)] {
+            for to in [LinkId::main(seat), LinkId::relay(seat)] {
                 if let Some(line) = lines.get_mut(&to).and_then(VecDeque::pop_front) {
                     effects.push(Effect::Line { to, line });
                     return true;
@@ -210,10 +210,10 @@ impl Shell {
     }
 
     /// Writes all queues and reports them as written.
-    fn write_all(&mut self, now: Time) -> BTreeMap<Link, VecDeque<Bytes>> {
-        let mut lines = BTreeMap::<Link, VecDeque<Bytes>>::new();
+    fn write_all(&mut self, now: Time) -> BTreeMap<LinkId, VecDeque<Bytes>> {
+        let mut lines = BTreeMap::<LinkId, VecDeque<Bytes>>::new();
         let links = (0..self.incarnations.len() as u16).map(Seat);
-        let links = links.flat_map(|seat| [Link::main(seat), Link::relay(seat)]);
+        let links = links.flat_map(|seat| [LinkId::main(seat), LinkId::relay(seat)]);
         for link in links {
             let mut text = Vec::new();
             while let Some(queue) = self.out.queue(link).filter(|it| !it.is_empty()) {

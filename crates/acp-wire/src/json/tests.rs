@@ -185,7 +185,7 @@ fn a_value_with_more_members_extends_one_with_fewer() {
     );
 }
 
-/// Issue 11, item 25: each of these takes minutes if every member is searched from the beginning.
+/// Each of these takes minutes if every member is searched from the beginning.
 #[test]
 fn comparing_large_values_takes_linear_work() {
     let object = |count: usize, more: &str| {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use router::{Chain, Ending, Seat, Time};
 
 use super::Effects;
-use crate::input::{Command, Input, Line, Link, Observation, Output, Port};
+use crate::input::{Command, Input, Line, LinkId, Observation, Output, Port};
 
 /// Longer texts are truncated.
 const MAX_LENGTH: usize = 100;
@@ -147,7 +147,7 @@ fn describe_output(chain: &Chain, output: &Output) -> String {
     }
 }
 
-fn link_name(chain: &Chain, link: Link) -> String {
+fn link_name(chain: &Chain, link: LinkId) -> String {
     let name = chain.name(link.seat);
     match link.port {
         Port::Main => name.to_owned(),

@@ -106,7 +106,7 @@ fn a_setup_can_be_read_back() {
 
 #[test]
 fn every_input_can_be_read_back() {
-    let link = Link { seat: Seat(3), port: Port::Relay };
+    let link = LinkId { seat: Seat(3), port: Port::Relay };
     let (seat, incarnation) = (Seat(2), 7);
     let (ticket, client_id) = (Ticket(u64::MAX), ClientId(4));
     let line = || Line::Text("{\"a\":\"\\u00e9\"}\r".into());
@@ -182,7 +182,7 @@ fn every_input_can_be_read_back() {
 
 #[test]
 fn every_output_can_be_read_back() {
-    let link = Link { seat: Seat(0), port: Port::Main };
+    let link = LinkId { seat: Seat(0), port: Port::Main };
     let (seat, incarnation) = (Seat(2), 7);
     let (ticket, client_id) = (Ticket(1), ClientId(4));
     let (toward, dialect) = (Side::Editor, LinkProtocol::Plain);
@@ -227,7 +227,7 @@ fn every_output_can_be_read_back() {
 
 #[test]
 fn the_format_is_readable() {
-    let link = Link { seat: Seat(1), port: Port::Main };
+    let link = LinkId { seat: Seat(1), port: Port::Main };
     let input = Input::Line { link, line: Line::Text("{\"a\":1.0}".into()) };
     let text = r#"{"Line":{"link":{"seat":1,"port":"Main"},"line":{"Text":"{\"a\":1.0}"}}}"#;
     assert_eq!(written(&input), text);

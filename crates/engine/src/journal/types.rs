@@ -15,7 +15,7 @@ use super::codec::{
 };
 use super::{Appended, Effects, Entry, EntryStart, Header};
 use crate::flow_control::Watermarks;
-use crate::input::{Command, Facts, Input, Line, Link, Observation, Output, Port, Setup};
+use crate::input::{Command, Facts, Input, Line, LinkId, Observation, Output, Port, Setup};
 use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
 object!(Header { journal, setup });
@@ -48,7 +48,7 @@ object!(MessageKind { toward, method, update });
 choice!(Side [Editor, Agent] [] []);
 
 // Inputs.
-object!(Link { seat, port });
+object!(LinkId { seat, port });
 choice!(Port [Main, Relay] [] []);
 choice!(Line [] [Text] [TooLong { found, length }]);
 object!(ScanResult { messages, more_answers, is_damaged, looks_like_json });

@@ -238,7 +238,7 @@ impl World {
         if self.links.iter().any(|link| link.state == ProcessState::Stalled) {
             return Ok(());
         }
-        let links = (0..self.links.len()).map(|seat| engine::Link::main(Seat(seat as u16)));
+        let links = (0..self.links.len()).map(|seat| engine::LinkId::main(Seat(seat as u16)));
         if let Some(link) = links.into_iter().find(|link| self.out.queued(*link) > 0) {
             return Err(format!("queued bytes are never written to {link:?}"));
         }

@@ -159,7 +159,7 @@ impl World {
 
     /// Writes as much as fits into the pipe to a seat.
     fn write_all(&mut self, seat: usize) -> Check {
-        let id = engine::Link::main(Seat(seat as u16));
+        let id = engine::LinkId::main(Seat(seat as u16));
         let mut queued = 0;
         while self.out.queued(id) != queued {
             queued = self.out.queued(id);
@@ -170,7 +170,7 @@ impl World {
 
     /// Writes at most `most` bytes of a queue, and reports it.
     pub fn write(&mut self, seat: usize, most: usize) -> Check {
-        let id = engine::Link::main(Seat(seat as u16));
+        let id = engine::LinkId::main(Seat(seat as u16));
         let text = self.out.queue(id).map_or(Vec::new(), |queue| {
             let (slices, count) = queue.slices();
             slices[..count].concat()
@@ -311,7 +311,7 @@ impl World {
         if how.is_some() {
             self.input(Input::Stderr { seat, incarnation, lines: vec![STDERR_LINE.to_owned()] })?;
         }
-        self.input(Input::OutputClosed { link: engine::Link::main(seat), rest: None })?;
+        self.input(Input::OutputClosed { link: engine::LinkId::main(seat), rest: None })?;
         match how {
             Some(how) => self.input(Input::Exited { seat, incarnation, how }),
             None => Ok(()),
@@ -324,7 +324,7 @@ impl World {
             let waits = self.links[seat].has_unread_output();
             if self.links[seat].reported_readable != waits {
                 self.links[seat].reported_readable = waits;
-                let link = engine::Link::main(Seat(seat as u16));
+                let link = engine::LinkId::main(Seat(seat as u16));
                 self.input(Input::Readable { link, readable: waits })?;
             }
         }

@@ -270,7 +270,7 @@ impl World {
             if matches!(link.state, ProcessState::Running | ProcessState::OutputClosed) {
                 queues.extend(link.to.front().map(|(stamp, _)| (*stamp, Queue::To(seat))));
             }
-            let queued = self.out.queued(engine::Link::main(Seat(seat as u16)));
+            let queued = self.out.queued(engine::LinkId::main(Seat(seat as u16)));
             let writable =
                 self.free_capacity(seat) > 0 && !link.input_closed && (runs || link.is_writable());
             if queued > 0 && writable {
@@ -295,7 +295,7 @@ impl World {
             Item::End(how) => self.report_end(seat, how),
             Item::Line(line) => {
                 self.trace(|| format!("{seat} >     {}", String::from_utf8_lossy(&line)));
-                let link = engine::Link::main(Seat(seat as u16));
+                let link = engine::LinkId::main(Seat(seat as u16));
                 self.input(Input::Line { link, line: Line::Text(line) })
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use acp_wire::{Generation, Id, Json, LinkProtocol, Message, Outcome, Side, acp};
 use bytes::Bytes;
-use engine::{Facts, Fallback, Input, Line, Link, Output, Rules, Setup};
+use engine::{Facts, Fallback, Input, Line, LinkId, Output, Rules, Setup};
 use mcp::form::connection_id_of;
 use mcp::{Action, BridgePolicy, Broker, Context, Hop, Ticket, Transport};
 use router::{Chain, Component, Diagnostic, Exit, ExitCause, Mode, Role, Seat, Time};
@@ -264,7 +264,7 @@ impl Simulation {
             return self.answer_endpoint_requests();
         }
         for (port, line) in self.peers[index].peer.write(toward, &message) {
-            self.handle(Input::Line { link: Link { seat, port }, line: Line::Text(line) });
+            self.handle(Input::Line { link: LinkId { seat, port }, line: Line::Text(line) });
         }
     }
 
@@ -331,7 +331,7 @@ impl Simulation {
     }
 
     /// A peer reads a line.
-    fn read(&mut self, link: Link, line: &Bytes) {
+    fn read(&mut self, link: LinkId, line: &Bytes) {
         let index = link.seat.index();
         if !self.peers[index].is_running {
             return;

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use acp_wire::dialect::Generation;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
-use engine::{Facts, Input, Line, Link, Output, Port, Rules, Setup};
+use engine::{Facts, Input, Line, LinkId, Output, Port, Rules, Setup};
 use mcp::{BridgePolicy, Broker, ClientId, Ticket, Transport};
 use router::{Chain, Component, Mode, Seat};
 use testkit::peer::{Peer, Read};
@@ -194,7 +194,7 @@ impl Harness {
         let line = self.text(index, toward.opposite(), &message);
         self.journal.push(format!("{} > {line}", self.components[index].name));
         for (port, line) in self.components[index].peer.write(toward, &message) {
-            let link = Link { seat: Seat(index as u16), port };
+            let link = LinkId { seat: Seat(index as u16), port };
             self.handle(Input::Line { link, line: Line::Text(line) });
         }
     }
@@ -340,12 +340,12 @@ impl Harness {
     }
 
     /// A peer reads a line.
-    fn read(&mut self, link: Link, line: &bytes::Bytes) {
+    fn read(&mut self, link: LinkId, line: &bytes::Bytes) {
         let index = link.seat.index();
         match self.components[index].peer.read(link.port, line).expect("a line that can be read") {
             Read::Message(toward, message) => self.deliver(index, toward, message),
             Read::Reply(line) => {
-                let link = Link { seat: link.seat, port: Port::Main };
+                let link = LinkId { seat: link.seat, port: Port::Main };
                 self.handle(Input::Line { link, line: Line::Text(line) });
             }
             Read::Join(toward, message) => {

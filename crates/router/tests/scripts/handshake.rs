@@ -106,7 +106,7 @@ fn an_agent_in_the_seat_of_a_proxy_is_reported_by_name() {
                 started mistaken agent
                 mistaken < proxy/initialize #1 {{"protocolVersion":1,"_meta":{{"mcp_acp_transport":true}}}}
                 mistaken > {answer}
-                editor   < error 0 {{"code":{code},"message":"component 'mistaken' is not a proxy. Tried proxy/initialize: …"}}
+                editor   < error 0 {{"code":{code},"message":"component 'mistaken' is not a proxy. Every component …"}}
                 "##
             ),
         );

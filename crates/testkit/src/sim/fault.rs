@@ -4,7 +4,7 @@
 
 use acp_wire::{Call, Id, Json, Message, Side};
 use bytes::Bytes;
-use engine::{Input, Line, Link, Output};
+use engine::{Input, Line, LinkId, Output};
 use router::{ExitCause, Mode, Seat};
 
 use crate::shell::{Effect, Interceptor};
@@ -247,7 +247,7 @@ impl RoutedMessage {
             Message::Notification(call) if self.wrapped => Message::Notification(wrap(&call)),
             message => message,
         };
-        Effect::Line { to: Link::main(self.seat), line: message.to_line().into() }
+        Effect::Line { to: LinkId::main(self.seat), line: message.to_line().into() }
     }
 
     fn is_answer(&self) -> bool {
@@ -372,7 +372,7 @@ impl Interceptor for FaultInjector {
             Fault::StartTwice => {
                 let again = match &self.input {
                     Some(Input::Line {
-                        link: Link { seat: Seat::OUTER, .. },
+                        link: LinkId { seat: Seat::OUTER, .. },
                         line: Line::Text(it),
                     }) => {
                         Message::parse(it).is_ok_and(|it| it.label().ends_with("initialize"))

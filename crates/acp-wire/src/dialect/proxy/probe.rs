@@ -381,8 +381,8 @@ impl Proxy {
     fn give_up(&mut self, out: &mut dyn Sink) -> Outcome {
         let Some(probe) = self.release_held(out) else { return Outcome::Error(Json::NULL) };
         let text = format!(
-            "component '{}' is not a proxy. Tried {}. Every component except the last must be \
-             a proxy; the last one is the agent",
+            "component '{}' is not a proxy. Every component except the last must be a proxy; the \
+             last one is the agent. Tried {}",
             self.component,
             probe.summary(),
         );
