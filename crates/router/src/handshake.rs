@@ -152,15 +152,7 @@ impl Router {
                     self.outer.v2 = acp::selects_v2(result);
                 }
             }
-            // The editor may try `initialize` once more. A component that was live stays live.
-            Outcome::Error(_) => {
-                if let Some(state @ SeatState::Initializing { .. }) = self.state_mut(seat) {
-                    *state = match state.live_since() {
-                        Some(since) => SeatState::Live { since },
-                        None => SeatState::Starting,
-                    };
-                }
-            }
+            Outcome::Error(_) => self.reset_initializing(seat),
         }
         if let Some(handshake) = self.handshakes.get_mut(request.requester.index().wrapping_sub(1))
         {
@@ -176,6 +168,16 @@ impl Router {
         };
         let message = Message::Response { id: request.requester_id, outcome, extras };
         cx.out.push(Action::Deliver { to: request.requester, toward: Side::Editor, message });
+    }
+
+    /// Undoes a failed handshake: the editor may try `initialize` once more. A component that was live stays live.
+    fn reset_initializing(&mut self, seat: Seat) {
+        if let Some(state @ SeatState::Initializing { .. }) = self.state_mut(seat) {
+            *state = match state.live_since() {
+                Some(since) => SeatState::Live { since },
+                None => SeatState::Starting,
+            };
+        }
     }
 
     fn has_guard_to_announce(&self) -> bool {

@@ -460,8 +460,5 @@ fn the_relay_reports_why_it_cannot_connect() {
     assert!(stderr.contains(&format!("no conductor is listening on port {port}")), "{stderr}");
     let (status, stderr) = relay(port, None);
     assert_eq!(status, Some(1), "{stderr}");
-    assert!(
-        stderr.contains(SECRET) && stderr.contains("only a running conductor can start"),
-        "{stderr}"
-    );
+    assert!(stderr.contains(SECRET) && stderr.contains("only for SCP proxies"), "{stderr}");
 }
