@@ -90,8 +90,8 @@ impl Context {
     }
 
     /// Writes a line to the log: standard error, unless [`Proxy::log_to`](crate::Proxy::log_to) names another place.
-    pub fn log(&self, line: &str) {
-        self.shared.log(line);
+    pub fn log(&self, line: impl AsRef<str>) {
+        self.shared.log(line.as_ref());
     }
 
     /// Runs a task in the background until it ends or the component ends. The task need not be [`Send`].

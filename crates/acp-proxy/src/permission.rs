@@ -77,6 +77,16 @@ impl Permission {
         title.or_else(|| self.params.member("title")?.text().map(|title| title.into_owned()))
     }
 
+    /// The files that the agent has named for the tool call ([`ToolCall::paths`]).
+    pub fn paths(&self) -> Vec<std::path::PathBuf> {
+        self.call.as_ref().map(ToolCall::paths).unwrap_or_default()
+    }
+
+    /// The arguments of the tool, if the agent has sent them.
+    pub fn raw_input(&self) -> Option<serde_json::Value> {
+        self.call.as_ref()?.raw_input()
+    }
+
     /// The options that the agent offers.
     pub fn options(&self) -> &[PermissionOption] {
         &self.options

@@ -90,6 +90,47 @@ fn split(line: &str) -> Option<(Side, char, &str)> {
     Some((side, direction, rest[1..].trim_start()))
 }
 
+/// Opens a session with a proxy, calls one of its tools as the agent, and returns the result of the tool.
+///
+/// ```
+/// use acp_proxy::{Proxy, NoInput, script};
+///
+/// let proxy = Proxy::new("greeter").tool("greet", "Says hello", async |_: NoInput| Ok("hello"));
+/// let result = script::call_tool(proxy, "greet", &serde_json::json!({}));
+/// assert_eq!(result["content"][0]["text"], "hello");
+/// ```
+///
+/// # Panics
+/// If the proxy offers no MCP server, or answers the call with an error. An error of the tool itself is a result with
+/// `isError`.
+#[track_caller]
+pub fn call_tool(proxy: impl Into<Component>, name: &str, arguments: &Value) -> Value {
+    let mut conversation = Conversation::new(proxy);
+    let send = |conversation: &mut Conversation, side, message: Value| {
+        conversation.send(side, &message.to_string());
+    };
+    let params = serde_json::json!({ "cwd": "/", "mcpServers": [] });
+    let request = serde_json::json!({ "id": "new", "method": "session/new", "params": params });
+    send(&mut conversation, "editor", request);
+    let request = conversation.receive("agent");
+    let server = &request["params"]["mcpServers"][0]["serverId"];
+    assert!(server.is_string(), "the proxy offers no MCP server: {request}");
+    let result = serde_json::json!({ "id": request["id"], "result": { "sessionId": "session" } });
+    send(&mut conversation, "agent", result);
+    let params = serde_json::json!({
+        "serverId": server,
+        "requestId": "call",
+        "method": "tools/call",
+        "params": { "name": name, "arguments": arguments },
+    });
+    let call = serde_json::json!({ "id": "call", "method": "mcp/message", "params": params });
+    send(&mut conversation, "agent", call);
+    let answer = conversation.receive("agent");
+    let result = &answer["result"]["result"];
+    assert!(result.is_object(), "the call of {name} failed: {answer}");
+    result.clone()
+}
+
 /// A conversation step by step, for messages that are not known beforehand.
 ///
 /// ```

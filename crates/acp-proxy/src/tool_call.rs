@@ -46,11 +46,20 @@ impl ToolCall {
         self.read("status")
     }
 
-    /// The files that the tool call reads or changes.
+    /// The files that the agent has named for the tool call: its locations, and the files of its diffs. An agent need
+    /// not name every file that the tool touches.
     pub fn paths(&self) -> Vec<PathBuf> {
-        let locations = self.call.member("locations").unwrap_or(Json::NULL).elements();
-        let path = |location: &Json| Some(location.member("path")?.text()?.into_owned().into());
-        locations.iter().filter_map(path).collect()
+        let elements = |member| self.call.member(member).unwrap_or(Json::NULL).elements();
+        let mut paths = Vec::new();
+        for item in elements("locations").iter().chain(&elements("content")) {
+            if let Some(path) = item.member("path").as_ref().and_then(Json::text) {
+                let path = PathBuf::from(path.into_owned());
+                if !paths.contains(&path) {
+                    paths.push(path);
+                }
+            }
+        }
+        paths
     }
 
     /// The arguments of the tool.

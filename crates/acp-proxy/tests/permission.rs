@@ -221,3 +221,20 @@ fn a_tool_call_handler_sees_everything_that_is_known() {
     ];
     assert_eq!(*seen.lock().unwrap(), expected);
 }
+
+/// A diff names a file that is not among the locations. A rule about paths must see it.
+#[test]
+fn the_paths_of_a_permission_include_the_files_of_diffs() {
+    let proxy = Proxy::new("paths").on_permission(async |permission, _| {
+        let expected = ["/a/x", "/a/demo.txt"].map(std::path::PathBuf::from);
+        assert_eq!(permission.paths(), expected);
+        Ok(permission.deny())
+    });
+    acp_proxy::script::play(
+        proxy,
+        r#"
+        agent  > {"id":1,"method":"session/request_permission","params":{"sessionId":"s","options":[{"optionId":"no","name":"No","kind":"reject_once"}],"toolCall":{"toolCallId":"t","locations":[{"path":"/a/x"}],"content":[{"type":"diff","path":"/a/demo.txt","oldText":null,"newText":""},{"type":"diff","path":"/a/x","oldText":null,"newText":""}]}}}
+        agent  < {"id":1,"result":{"outcome":{"outcome":"selected","optionId":"no"}}}
+    "#,
+    );
+}
