@@ -94,7 +94,7 @@ pub trait Request: Serialize + DeserializeOwned + 'static {
 /// }
 ///
 /// let proxy = Proxy::new("progress").on_notification(|progress: &mut Progress, context| {
-///     context.log(&format!("{} %", progress.percent));
+///     context.log(format!("{} %", progress.percent));
 ///     progress.percent = progress.percent.min(100);
 /// });
 /// ```

@@ -120,9 +120,9 @@ impl Proxy {
     ///
     /// let proxy = Proxy::new("trace").on_any_request(async |call, next| {
     ///     if let Some(request) = NewSessionRequest::from_call(&call)? {
-    ///         next.log(&format!("new session in {}", request.cwd.display()));
+    ///         next.log(format!("new session in {}", request.cwd.display()));
     ///     }
-    ///     next.log(&format!("{:?} sends {}", next.sender(), call.method.name()));
+    ///     next.log(format!("{:?} sends {}", next.sender(), call.method.name()));
     ///     next.run(call).await
     /// });
     /// ```
@@ -171,7 +171,7 @@ impl Proxy {
     /// use acp_proxy::schema::CancelNotification;
     ///
     /// let proxy = Proxy::new("stubborn").on_notification(|cancel: &mut CancelNotification, context| {
-    ///     context.log(&format!("did not cancel {}", cancel.session_id));
+    ///     context.log(format!("did not cancel {}", cancel.session_id));
     ///     Delivery::Drop
     /// });
     /// ```

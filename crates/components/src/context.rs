@@ -125,7 +125,7 @@ impl Context {
                 Ok(read) => read,
                 Err(ReadError::Missing) => return None,
                 Err(why) => {
-                    cx.log(&format!("cannot read {}: {why}", path.display()));
+                    cx.log(format!("cannot read {}: {why}", path.display()));
                     return None;
                 }
             };
