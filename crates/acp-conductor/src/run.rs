@@ -5,6 +5,8 @@
 //! core, and writes each queue once. Under load, one write carries many messages. The task never waits for a
 //! peer. The core (crate `engine`) makes all decisions.
 
+mod start;
+
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,18 +22,16 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, warn};
 
-use crate::config::{Config, Spec};
+use crate::config::Config;
 use crate::crash_cache::CrashCache;
 use crate::greeting_cache::GreetingCache;
 use crate::host::RunningComponent;
 use crate::host::leftovers::ProcessTag;
-use crate::host::process::{ComponentExit, Process};
+use crate::host::process::ComponentExit;
 use crate::journal::Journal;
 use crate::lines;
 use crate::link::{Link, Reader, Writer};
-use crate::log;
 use crate::mcp::clients::Clients;
-use crate::relay::RelayListener;
 use crate::seat_io::SeatIo;
 use crate::status::StatusServer;
 use crate::tap::TapEvent;
@@ -431,71 +431,6 @@ impl Shell {
         }
     }
 
-    /// Opens a listener for the relay of an SCP proxy.
-    fn open_relay(&mut self, seat: Seat, incarnation: u32) {
-        let relay_listener = RelayListener::open((seat, incarnation), self.relays.0.clone());
-        let servers =
-            relay_listener.as_ref().map_err(ToString::to_string).and_then(|relay_listener| {
-                relay_listener.scp_proxy_params().map_err(|error| error.to_string())
-            });
-        self.seat_io(seat).relay_listener = relay_listener.ok();
-        self.inputs.push_back(Input::RelayOpened { seat, incarnation, servers });
-    }
-
-    /// Attaches the connection of a relay as the second link of an SCP proxy.
-    fn attach_relay(&mut self, seat: Seat, incarnation: u32, stream: TcpStream) {
-        let mut relay = Link::new(self.config.limits.max_line);
-        let (reader, writer) = stream.into_split();
-        relay.attach(Box::new(reader), Box::new(writer));
-        let io = self.seat_io(seat);
-        if io.incarnation == incarnation {
-            io.relay_listener = None;
-            io.relay = Some(relay);
-            self.handle(Input::RelayConnected { seat, incarnation });
-        }
-    }
-
-    /// Adds the components that an SCP editor has sent. Returns the new set-up.
-    fn extend(&mut self, servers: &str) -> Result<engine::Setup, String> {
-        let specs = Spec::from_servers(servers)?;
-        let components = self.config.components.drain(..).chain(specs).collect();
-        let config = Config::new(router::Mode::Agent, components);
-        self.config.mode = router::Mode::Agent;
-        self.config.components = config.components;
-        self.create_seats();
-        Ok(self.config.setup(&self.greetings, &self.crashes))
-    }
-
-    /// Starts the component of a seat.
-    fn start(&mut self, seat: Seat, incarnation: u32) -> Result<(), String> {
-        let spec = &self.config.components[seat.index() - 1];
-        let name = spec.name.clone();
-        let on_stderr = move |line: &str| log::component_line(&name, line);
-        let exits = self.exits.0.clone();
-        let (component, reader, writer): (RunningComponent, Reader, Writer) = match &spec.in_process
-        {
-            Some(in_process) => {
-                let (thread, from, to) = in_process
-                    .start(&spec.name, (seat, incarnation), exits)
-                    .map_err(|error| error.to_string())?;
-                (RunningComponent::Thread(thread), Box::new(from), Box::new(to))
-            }
-            None => {
-                let (process, stdout, stdin) = Process::start(
-                    spec,
-                    (seat, incarnation),
-                    self.config.cleanup,
-                    exits,
-                    on_stderr,
-                )
-                .map_err(|error| start_error(spec, &error))?;
-                (RunningComponent::Process(process), Box::new(stdout), Box::new(stdin))
-            }
-        };
-        self.seat_io(seat).attach(component, reader, writer);
-        Ok(())
-    }
-
     /// Writes the queue of a link. Returns whether it did any work.
     pub(crate) fn write(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
         let mut busy = false;
@@ -582,21 +517,4 @@ fn core_line(line: lines::Line) -> Line {
 fn is_disk_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
-}
-
-/// The reason why a command could not be started, for the error message of the core.
-fn start_error(spec: &Spec, error: &std::io::Error) -> String {
-    let missing_directory = spec.directory.as_ref().filter(|it| !it.is_dir());
-    match (error.kind(), missing_directory) {
-        (std::io::ErrorKind::NotFound, Some(directory)) => {
-            format!("its working directory does not exist: {}", directory.display())
-        }
-        (std::io::ErrorKind::NotFound, None) => {
-            "command not found; install the program, or write its full path".into()
-        }
-        (std::io::ErrorKind::PermissionDenied, _) => {
-            "the command is not executable; check the permissions of the file".into()
-        }
-        _ => error.to_string(),
-    }
 }
