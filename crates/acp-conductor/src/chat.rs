@@ -3,13 +3,10 @@
 //! To the chain, the chat is an ordinary editor at the other end of a pipe.
 //!
 //! # Layout
-//! - `client`: the JSON-RPC connection to the chain; `payload`: reads payloads
 //! - `input`: the prompts, from the keyboard or elsewhere
 //! - [`view`]: the output; [`wire_log`]: the messages on each hop, for `--show-wire`
 
-mod client;
 mod input;
-mod payload;
 pub mod view;
 pub mod wire_log;
 
@@ -20,13 +17,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use router::Ending;
 use serde_json::{Value, json};
+use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::config::Config;
 use crate::run::run as run_chain;
 use crate::tap::Tap;
-use crate::terminal;
-use client::{Client, Incoming};
+use acp_wire::printable;
+use client::error::one_line;
+use client::{Connection, Incoming};
 use input::{Input, UserInput};
 use view::{Style, View};
 use wire_log::WireLog;
@@ -92,10 +91,11 @@ pub async fn run(
     }
     let (ours, theirs) = tokio::io::duplex(PIPE);
     let (reader, writer) = tokio::io::split(theirs);
+    let (our_reader, our_writer) = tokio::io::split(ours);
     let chain = run_chain(config, (Box::new(reader), Box::new(writer)), stop);
     let input = Input::new(options.prompts, &view);
     let chat = Chat {
-        client: Client::new(ours),
+        client: Connection::new(our_reader, our_writer),
         input,
         view,
         chain: names,
@@ -172,7 +172,7 @@ struct Choice {
 
 /// The state of a chat.
 struct Chat {
-    client: Client,
+    client: Connection<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>,
     input: Input,
     view: SharedView,
     chain: Vec<String>,
@@ -263,9 +263,15 @@ impl Chat {
             }
             Incoming::Request { id, method, params } => match method.as_str() {
                 "session/request_permission" => self.on_permission_request(id, &params).await,
-                _ => self.client.reject(&id, &method).await,
+                _ => {
+                    let error = format!("method not found: {method}");
+                    let error = json!({ "code": -32601, "message": error });
+                    self.client.reject(&id, &error).await;
+                }
             },
-            Incoming::Answer { id, outcome } => self.on_answer(id, outcome).await,
+            Incoming::Answer { id, outcome } => {
+                self.on_answer(id, outcome.map_err(|error| one_line(&error))).await;
+            }
         }
     }
 
@@ -422,7 +428,7 @@ impl Chat {
             subject => &subject["toolCall"],
         };
         let title = match params["title"].as_str() {
-            Some(title) => terminal::one_line(title),
+            Some(title) => printable::one_line(title),
             None => self.view.lock().title(call),
         };
         let request = PermissionRequest { id, title, options: options.collect() };
@@ -481,7 +487,7 @@ fn initialize_params(version: u8) -> Value {
 /// The stop reason or error in a report that the agent is idle.
 fn stop_reason(idle: &Value) -> Result<Option<String>, String> {
     match idle["stopReason"].as_str() {
-        Some("error") => Err(client::one_line(&idle["error"])),
+        Some("error") => Err(one_line(&idle["error"])),
         reason => Ok(Some(reason.unwrap_or("end_turn").to_owned())),
     }
 }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
 use crate::columns::Columns;
 use crate::config::Config;
 use crate::run::Shell;
-use crate::terminal::one_line;
+use acp_wire::printable::one_line;
 
 /// The `initialize` request of a typical editor.
 const INITIALIZE: &str = concat!(

@@ -23,8 +23,7 @@
 //! - [`status`]: `conductor status`
 //! - [`chat`]: `conductor try`
 //! - [`stdio`]: the conductor's standard streams
-//! - [`log`]: the log, and the stderr of components; [`terminal`]: makes text from components safe to print;
-//!   `columns`: tables
+//! - [`log`]: the log, and the stderr of components; `columns`: tables
 
 #![warn(missing_docs, unreachable_pub)]
 
@@ -52,7 +51,6 @@ mod shutdown;
 pub mod status;
 pub mod stdio;
 pub mod tap;
-pub mod terminal;
 mod unauthenticated;
 
 pub use config::{Config, Limits, Spec};

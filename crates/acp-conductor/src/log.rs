@@ -14,7 +14,7 @@ use std::time::Duration;
 #[cfg(feature = "cli")]
 pub use setup::{Logs, start, start_file_only};
 
-use crate::terminal;
+use acp_wire::printable;
 
 /// The capacity of a queue, in lines and in bytes.
 const MAX_LINES: usize = 4096;
@@ -37,11 +37,11 @@ pub fn write_component_stderr_to(out: impl Write + Send + 'static) {
 /// Writes a stderr line of a component. Keeps colors, but removes all other escape sequences.
 pub fn component_line(name: &str, line: &str) {
     if let Some(writer) = COMPONENT_STDERR.get() {
-        let name = terminal::one_line(name);
+        let name = printable::one_line(name);
         // Every line has the prefix, so that a component cannot imitate another one.
         let lines: String = line
             .split('\n')
-            .map(|it| format!("[{name}] {}\n", terminal::with_colors(it)))
+            .map(|it| format!("[{name}] {}\n", printable::with_colors(it)))
             .collect();
         writer.push(lines.into_bytes(), false);
     }
@@ -50,7 +50,7 @@ pub fn component_line(name: &str, line: &str) {
 /// Prints an error message on stderr after all queued lines. The message is never dropped. Control characters are
 /// removed, because it may quote a component.
 pub fn print_error(text: &str) {
-    let text = &*terminal::plain(text);
+    let text = &*printable::plain(text);
     match STDERR.get() {
         Some(stderr) => {
             stderr.push(text.into(), true);

@@ -358,5 +358,5 @@ fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Fai
 /// Prints JSON with the control characters escaped: names and errors come from components.
 fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> io::Result<()> {
     let text = serde_json::to_string_pretty(value)?;
-    writeln!(out, "{}", acp_conductor::terminal::json(&text))
+    writeln!(out, "{}", acp_wire::printable::json(&text))
 }

@@ -41,6 +41,7 @@
 //! - [`lines`]: splits a byte stream into lines
 //! - `sink`: the output to which lines are written
 //! - [`guards`]: the flag with which a nested chain announces a guard
+//! - [`printable`]: makes text from components safe to print on a terminal
 //! - [`acp`]: the few methods and shapes of ACP that a conductor reads or edits
 //!
 //! The crate performs no I/O, reads no clock and uses no random numbers. Its only unsafe code is the SSE2 string
@@ -55,6 +56,7 @@ pub mod guards;
 pub mod json;
 pub mod lines;
 pub mod message;
+pub mod printable;
 mod sink;
 
 pub use dialect::{Dialect, Generation, LinkProtocol, Rejection};

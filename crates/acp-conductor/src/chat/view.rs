@@ -8,7 +8,7 @@ use acp_wire::Side;
 use serde_json::Value;
 
 use super::wire_log::{Row, RowKind};
-use crate::terminal::{one_line, plain};
+use acp_wire::printable::{one_line, plain};
 
 /// The width of lines in a file or pipe.
 const WIDTH: usize = 100;

@@ -5,43 +5,13 @@ use std::collections::BTreeMap;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::WireDetail;
-use super::payload::without_secrets;
 use crate::tap::TapEvent;
+use client::payload::without_secrets;
 
 /// The maximum number of open requests whose methods are remembered.
 const MAX_OPEN: usize = 1000;
 
-/// A message on a hop.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The sender.
-    pub from: String,
-    /// The receiver.
-    pub to: String,
-    /// The direction.
-    pub toward: Side,
-    /// The kind of message, with its method.
-    pub kind: RowKind,
-    /// The id of the message on this hop.
-    pub id: Option<String>,
-    /// The payload.
-    pub json: String,
-}
-
-/// The kind of a row. All variants contain the method.
-#[derive(Debug, PartialEq, Eq)]
-pub enum RowKind {
-    /// A request.
-    Request(String),
-    /// A notification.
-    Notification(String),
-    /// The result of a request.
-    Answer(String),
-    /// The error of a request.
-    Failure(String),
-    /// The number of further notifications that were not shown.
-    More(String, usize),
-}
+pub use chat::wire::{Row, RowKind};
 
 type Methods = BTreeMap<(String, Id), String>;
 

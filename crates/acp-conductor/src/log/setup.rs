@@ -7,7 +7,7 @@ use std::path::Path;
 use tracing_subscriber::EnvFilter;
 
 use super::{BackgroundWriter, COMPONENT_STDERR, STDERR};
-use crate::terminal;
+use acp_wire::printable;
 
 /// The running log. Dropping it waits until the queued lines are written, or until a timeout.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ fn write_to(filter: EnvFilter, log: BackgroundWriter) -> Result<(), String> {
 /// Removes control characters from a log entry, which may quote components, and indents all lines but the first, so
 /// that no line can imitate another entry.
 fn indent_entry(text: &str) -> String {
-    let text = terminal::plain(text);
+    let text = printable::plain(text);
     let text = text.strip_suffix('\n').unwrap_or(&text);
     format!("{}\n", text.replace('\n', "\n    | "))
 }

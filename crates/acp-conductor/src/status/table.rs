@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{ChainState, Component, NextStart, QueryResult, Status};
 use crate::columns::Columns;
-use crate::terminal::is_printable;
+use acp_wire::printable::is_printable;
 
 /// The maximum width of a line.
 const WIDTH: usize = 100;

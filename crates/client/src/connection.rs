@@ -1,51 +1,58 @@
-//! The JSON-RPC connection to the chain, from the side of the editor.
+//! The JSON-RPC connection to an agent, from the side of the editor.
 
 use acp_wire::{Call, Message, Outcome};
 use serde_json::{Value, json};
-use tokio::io::{
-    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
-};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 
-use super::payload;
+use crate::payload;
 
-/// A message from the chain.
+/// A message from the agent.
 #[derive(Debug)]
-pub(crate) enum Incoming {
+pub enum Incoming {
+    /// A notification.
     Notification {
+        /// The method.
         method: String,
+        /// The parameters; null if there are none.
         params: Value,
     },
+    /// A request, which must be answered.
     Request {
+        /// The id of the request.
         id: Value,
+        /// The method.
         method: String,
+        /// The parameters; null if there are none.
         params: Value,
     },
-    /// The answer to the request with this id. An error is formatted as one line.
+    /// The answer to a request.
     Answer {
+        /// The id of the request.
         id: u64,
-        outcome: Result<Value, String>,
+        /// The result, or the JSON-RPC error object.
+        outcome: Result<Value, Value>,
     },
 }
 
-/// The connection to the chain.
-pub(crate) struct Client {
-    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    writer: WriteHalf<DuplexStream>,
+/// The connection to an agent.
+#[derive(Debug)]
+pub struct Connection<R, W> {
+    lines: Lines<BufReader<R>>,
+    writer: W,
     last_id: u64,
 }
 
-impl Client {
-    /// A connection over this pipe.
-    pub(crate) fn new(pipe: DuplexStream) -> Client {
-        let (reader, writer) = tokio::io::split(pipe);
-        Client { lines: BufReader::new(reader).lines(), writer, last_id: 0 }
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
+    /// A connection over this pair of byte streams.
+    pub fn new(reader: R, writer: W) -> Connection<R, W> {
+        Connection { lines: BufReader::new(reader).lines(), writer, last_id: 0 }
     }
 
-    /// The next message; `None` when the chain has ended. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Option<Incoming> {
+    /// The next message; `None` when the agent has closed the connection. Cancel safe.
+    pub async fn next(&mut self) -> Option<Incoming> {
         loop {
             let line = self.lines.next_line().await.ok()??;
-            // The conductor delivers only valid messages.
+            // A line that is not a message is ignored: there is no request to answer.
             let Ok(message) = Message::parse(&line.into()) else { continue };
             let params = |call: &Call| call.params.as_ref().map(payload::read).unwrap_or_default();
             return Some(match message {
@@ -62,7 +69,7 @@ impl Client {
                     let id = id.json().integer().and_then(|id| u64::try_from(id).ok());
                     let Some(id) = id else { continue };
                     let outcome = match outcome {
-                        Outcome::Error(error) => Err(one_line(&payload::read(&error))),
+                        Outcome::Error(error) => Err(payload::read(&error)),
                         Outcome::Result(result) => Ok(payload::read(&result)),
                     };
                     Incoming::Answer { id, outcome }
@@ -72,7 +79,7 @@ impl Client {
     }
 
     /// Sends a request and returns its id.
-    pub(crate) async fn request(&mut self, method: &str, params: &Value) -> u64 {
+    pub async fn request(&mut self, method: &str, params: &Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
@@ -80,34 +87,23 @@ impl Client {
     }
 
     /// Sends a notification.
-    pub(crate) async fn notify(&mut self, method: &str, params: &Value) {
+    pub async fn notify(&mut self, method: &str, params: &Value) {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
 
     /// Answers a request.
-    pub(crate) async fn answer(&mut self, id: &Value, result: &Value) {
+    pub async fn answer(&mut self, id: &Value, result: &Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result })).await;
     }
 
-    /// Rejects a request: the chat declares no client capabilities.
-    pub(crate) async fn reject(&mut self, id: &Value, method: &str) {
-        let error = json!({ "code": -32601, "message": format!("method not found: {method}") });
+    /// Answers a request with a JSON-RPC error object.
+    pub async fn reject(&mut self, id: &Value, error: &Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error })).await;
     }
 
     async fn send(&mut self, message: &Value) {
         let line = format!("{message}\n");
-        // An error means that the chain has ended, which `next` reports.
+        // An error means that the agent has closed the connection, which `next` reports.
         let _ = self.writer.write_all(line.as_bytes()).await;
-    }
-}
-
-/// Formats an error as one line.
-pub(crate) fn one_line(error: &Value) -> String {
-    let message = error["message"].as_str().unwrap_or("no reason given");
-    let line = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-    match error["data"].as_str() {
-        Some(data) if !data.contains('\n') && !line.contains(data) => format!("{line}: {data}"),
-        _ => line,
     }
 }

@@ -1,4 +1,4 @@
-//! Reads payloads for the chat, and hides secrets in them.
+//! Reads payloads of messages, and hides secrets in them.
 
 use acp_wire::Json;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ const HIDDEN: &str = "…";
 
 /// Parses a payload. Valid JSON that `serde_json` cannot represent is approximated: half of a surrogate pair becomes
 /// U+FFFD, and numbers that are too large or values that are nested too deep become null.
-pub(crate) fn read(json: &Json) -> Value {
+pub fn read(json: &Json) -> Value {
     serde_json::from_slice(json.as_bytes()).unwrap_or_else(|_| approximate(json, MAX_DEPTH))
 }
 
@@ -34,7 +34,7 @@ fn approximate(json: &Json, depth: usize) -> Value {
 
 /// Hides the values of environment variables and HTTP headers in a payload, because the declarations of MCP servers
 /// contain secrets there.
-pub(crate) fn without_secrets(json: &Json) -> String {
+pub fn without_secrets(json: &Json) -> String {
     let text = json.as_str();
     // A name may be written with escapes.
     if !["env", "headers", "\\u"].iter().any(|it| text.contains(it)) {
