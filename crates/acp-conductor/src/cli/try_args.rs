@@ -1,0 +1,83 @@
+//! The options of `conductor try`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::chain_args::ChainOptions;
+
+pub const TRY_EXAMPLES: &str = "\
+Examples:
+  Chat with the demo agent, and show the messages between the components:
+    conductor try --show-wire
+
+  Send one prompt and exit:
+    conductor try --prompt 'Which tools do you have?'
+
+  Chat through your own chain:
+    conductor try -- sparkle 'npx -y @agentclientprotocol/claude-agent-acp'
+
+  Try a proxy that you are writing with the demo agent:
+    conductor try -- 'cargo run --quiet' demo-agent";
+
+/// The arguments of `conductor try`.
+#[derive(Debug, Args)]
+pub struct TryArgs {
+    /// Send this prompt and exit after the answer. Repeatable.
+    #[arg(long, value_name = "TEXT")]
+    pub prompt: Vec<String>,
+
+    /// Grant every permission that the agent requests, without asking.
+    #[arg(long, short)]
+    pub yes: bool,
+
+    /// The ACP version to request from the agent.
+    #[arg(long, value_name = "VERSION", default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub protocol: u8,
+
+    /// Show each message on each hop: sender, receiver, method, id and the start of the payload.
+    ///
+    /// Only the first chunk of a streamed text is shown; the others are counted. `--show-wire=all`
+    /// shows every chunk.
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true,
+        default_missing_value = "folded", hide_possible_values = true)]
+    pub show_wire: Option<ShowWire>,
+
+    /// Use colors: `always`, `never` or `auto` (on a terminal, unless NO_COLOR is set).
+    #[arg(long, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub color: Color,
+
+    /// What to log: error, warn, info, debug, trace, off, or a filter.
+    ///
+    /// A filter is a list such as `warn,acp_conductor=debug`.
+    #[arg(long, value_name = "LEVEL|FILTER", default_value = "info", env = "CONDUCTOR_LOG")]
+    pub log: String,
+
+    /// Write the log and the standard error of the components to this file.
+    ///
+    /// Without this option both are discarded. PATH must be a regular file that you own, not a symbolic
+    /// link, or a device in /dev.
+    #[arg(long, value_name = "PATH")]
+    pub log_file: Option<PathBuf>,
+
+    /// The chain, written as for `conductor agent`: proxies, then the agent.
+    #[arg(value_name = "COMPONENT")]
+    pub components: Vec<String>,
+
+    #[command(flatten, next_help_heading = "Chain options")]
+    pub chain: ChainOptions,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum ShowWire {
+    Folded,
+    All,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
