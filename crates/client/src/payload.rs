@@ -44,6 +44,11 @@ pub fn without_secrets(json: &Json) -> String {
     if hide_in(&mut value) { value.to_string() } else { text.to_owned() }
 }
 
+/// Hides the values of environment variables and HTTP headers in a value.
+pub fn hide_secrets(value: &mut Value) {
+    hide_in(value);
+}
+
 /// Hides the secrets in a value. Returns whether there were any. `read` has limited the depth.
 fn hide_in(value: &mut Value) -> bool {
     match value {
