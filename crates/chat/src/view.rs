@@ -35,6 +35,12 @@ pub trait View: Send {
     /// session that is loaded.
     fn update(&mut self, update: &Value, replayed: bool);
 
+    /// The output so far of a terminal that the client runs for the agent, and how its command ended. Tool calls that
+    /// contain the terminal show it. Views read the terminals of ACP version 2 from the updates.
+    fn terminal_output(&mut self, terminal: &str, output: &str, exit: Option<&str>) {
+        let _ = (terminal, output, exit);
+    }
+
     /// The question that the user has to answer, or `None` if there is no open question. The view sends
     /// [`UserInput::Choice`].
     fn question(&mut self, question: Option<&Question>);
