@@ -258,6 +258,7 @@ fn only(name: &str) -> Result<(), String> {
         "build-tests" => run(&mut command(&["test", "--workspace", "--no-run"])),
         "tests" => {
             let journals = empty_folder(&journals().join(name))?;
+            commands_of_the_guide()?;
             let ours = tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, Some(&journals));
             // These tests measure time and memory, so their chains are not recorded.
             let slow = tests(&[], |it| !it.peers && it.slow, None);
@@ -266,7 +267,10 @@ fn only(name: &str) -> Result<(), String> {
         }
         "interop" => tests(&[], |it| it.peers, Some(&empty_folder(&journals().join(name))?)),
         "replay" => replay_all(),
-        "quick-tests" => tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, None),
+        "quick-tests" => {
+            commands_of_the_guide()?;
+            tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, None)
+        }
         "demo" => demo::run(),
         // Whether the picture has changed is for a person to check.
         "picture" => picture::make().map(drop),
@@ -278,6 +282,12 @@ fn only(name: &str) -> Result<(), String> {
             Err(format!("no step {name}; there are {} and quick-tests", names.join(", ")))
         }
     }
+}
+
+/// Installs the programs that the commands of the guide need.
+fn commands_of_the_guide() -> Result<(), String> {
+    ensure_installed("bash", &["--version"], "bash")?;
+    ensure_installed("jq", &["--version"], "jq")
 }
 
 pub const DENY_WARNINGS: [&str; 3] = ["--", "--deny", "warnings"];

@@ -10,6 +10,7 @@ mod faults;
 mod generations;
 mod mcp;
 mod run;
+mod scripts;
 mod sdks;
 mod survival;
 mod updates;
