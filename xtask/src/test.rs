@@ -50,7 +50,7 @@ const STEPS: [Step; 23] = [
         "peers",
         "build third-party editors, proxies, agents and conductors to test against",
     ),
-    third_party("tools", "install cargo-deny and cargo-fuzz"),
+    third_party("tools", "install cargo-deny, cargo-fuzz, and the shells that tests run"),
     third_party("wine", "install Wine and a C compiler for Windows"),
     step("format", "cargo fmt"),
     step("tidy", "the house rules"),
@@ -257,8 +257,8 @@ fn only(name: &str) -> Result<(), String> {
         "release" => tool::release().map(drop),
         "build-tests" => run(&mut command(&["test", "--workspace", "--no-run"])),
         "tests" => {
+            test_programs()?;
             let journals = empty_folder(&journals().join(name))?;
-            commands_of_the_guide()?;
             let ours = tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, Some(&journals));
             // These tests measure time and memory, so their chains are not recorded.
             let slow = tests(&[], |it| !it.peers && it.slow, None);
@@ -268,7 +268,7 @@ fn only(name: &str) -> Result<(), String> {
         "interop" => tests(&[], |it| it.peers, Some(&empty_folder(&journals().join(name))?)),
         "replay" => replay_all(),
         "quick-tests" => {
-            commands_of_the_guide()?;
+            test_programs()?;
             tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, None)
         }
         "demo" => demo::run(),
@@ -282,12 +282,6 @@ fn only(name: &str) -> Result<(), String> {
             Err(format!("no step {name}; there are {} and quick-tests", names.join(", ")))
         }
     }
-}
-
-/// Installs the programs that the commands of the guide need.
-fn commands_of_the_guide() -> Result<(), String> {
-    ensure_installed("bash", &["--version"], "bash")?;
-    ensure_installed("jq", &["--version"], "jq")
 }
 
 pub const DENY_WARNINGS: [&str; 3] = ["--", "--deny", "warnings"];
@@ -316,11 +310,24 @@ fn fetch() -> Result<(), String> {
 fn tools() -> Result<(), String> {
     // libFuzzer is written in C++.
     ensure_installed("c++", &["--version"], "g++")?;
+    test_programs()?;
     let builds = ThirdPartyBuilds::open()?;
     CARGO_DENY.install(&builds)?;
     fuzz::CARGO_FUZZ.install(&builds)?;
     builds.close();
     Ok(())
+}
+
+/// Installs the programs that tests run: those of the commands in the guide, shells, for completion, and a reader of
+/// manual pages.
+fn test_programs() -> Result<(), String> {
+    ensure_installed("jq", &["--version"], "jq")?;
+    for shell in ["bash", "zsh", "fish"] {
+        ensure_installed(shell, &["--version"], shell)?;
+    }
+    ensure_installed("elvish", &["-version"], "elvish")?;
+    // It has no option that only prints its version.
+    ensure_installed("mandoc", &["/dev/null"], "mandoc")
 }
 
 /// Runs the wanted test programs, and those of the options `more`. All run, even if one fails. Their chains are

@@ -80,6 +80,17 @@ fn find_on_path(name: &str) -> Option<PathBuf> {
     found.next()
 }
 
+/// The names of the programs on the PATH that begin with these characters.
+pub fn programs_on_path(prefix: &str) -> Vec<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter_map(|folder| folder.read_dir().ok());
+    let files = folders.flatten().flatten().filter_map(|file| {
+        let name = file.file_name().into_string().ok()?;
+        (name.starts_with(prefix) && is_executable(&file.path())).then_some(name)
+    });
+    files.collect()
+}
+
 #[cfg(unix)]
 fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;

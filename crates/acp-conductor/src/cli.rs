@@ -3,13 +3,16 @@
 mod chain_args;
 mod try_args;
 
-use clap::{Parser, Subcommand};
-use clap_complete::Shell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{CommandFactory, Parser, Subcommand};
 
 pub use chain_args::{AgentArgs, ChainArgs, ChainOptions, ProxyArgs, Switch};
 pub use try_args::{Color, ShowWire, TryArgs};
 
-use chain_args::EXAMPLES;
+use crate::completion::Shell;
+use chain_args::{EXAMPLES, parse_interval};
 use try_args::TRY_EXAMPLES;
 
 /// Runs an ACP agent behind a chain of proxies.
@@ -22,11 +25,52 @@ use try_args::TRY_EXAMPLES;
 /// A proxy can change, add, answer or hold messages in both directions. To the editor the chain is an
 /// ordinary agent, and to the agent it is an ordinary editor.
 #[derive(Debug, Parser)]
-#[command(name = "conductor", version, max_term_width = 100)]
-#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+#[command(name = "conductor", version, max_term_width = 100, verbatim_doc_comment)]
+#[command(disable_version_flag = true, override_usage = "conductor COMMAND")]
 pub struct Cli {
+    /// Print the version.
+    #[arg(long, short = 'V')]
+    pub version: bool,
+
+    /// With --version, also print the commit, the target and the supported protocols.
+    #[arg(long, short, requires = "version")]
+    pub verbose: bool,
+
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+}
+
+/// The groups of commands in `conductor --help`.
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Run a chain, or a component", &["try", "agent", "proxy", "component", "demo-agent"]),
+    ("Look at it", &["status", "components"]),
+    ("Set-up", &["completions", "man"]),
+];
+
+/// The position of a command in `conductor --help`.
+pub fn position(command: &str) -> Option<usize> {
+    GROUPS.iter().flat_map(|(_, names)| *names).position(|name| *name == command)
+}
+
+/// The command line with its help text. The commands are in groups, and the text fits on one screen.
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let mut help = String::from(
+        "Runs an ACP agent behind a chain of proxies. Start with `conductor try`.\n\n\
+         {usage-heading} {usage}; `conductor help COMMAND` describes a command\n",
+    );
+    for (title, names) in GROUPS {
+        help += &format!("\n{title}:\n");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(|it| it.get_about());
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            help += &format!("  {name:<11}  {}\n", about.trim_end_matches('.'));
+        }
+    }
+    help += "\nOptions:\n  \
+             -h, --help     Print this help\n  \
+             -V, --version  Print the version; with --verbose also the commit\n";
+    command.help_template(help)
 }
 
 #[derive(Debug, Subcommand)]
@@ -42,7 +86,7 @@ pub enum Command {
     #[command(after_long_help = EXAMPLES)]
     Agent(AgentArgs),
 
-    /// Run a chain of proxies that is itself a proxy of another conductor
+    /// Run a chain that is itself a proxy of another conductor
     ///
     /// Every COMPONENT is a proxy. The successor of the last one is the component that follows in the
     /// outer chain. Chains can be nested to any depth:
@@ -72,14 +116,15 @@ pub enum Command {
     #[command(after_long_help = TRY_EXAMPLES)]
     Try(TryArgs),
 
+    #[command(about = "Run the scripted agent that `conductor try` uses")]
     DemoAgent(components::demo::DemoAgent),
 
     /// List the built-in components.
     Components,
 
-    /// Run a built-in component as a separate process, on standard input and output.
+    /// Run a built-in component as a separate process.
     ///
-    /// Use this to run a built-in component under another conductor, or with its own environment and
+    /// The component speaks ACP on standard input and output. Use this to run a built-in component under another conductor, or with its own environment and
     /// working directory.
     #[command(disable_help_flag = true)]
     Component {
@@ -105,6 +150,10 @@ pub enum Command {
     /// the temporary directory. Messages and environment variables are never shown. A chain that was
     /// started with `--status off` is not listed.
     ///
+    /// With --watch on a terminal, the table is refreshed in place until you press q or Ctrl-C. Into a
+    /// pipe or a file, a new table is written each time that it has changed, after a line that begins with
+    /// `---`.
+    ///
     /// Exit status: 0, also if no conductor is running; 1 if PID is given and that conductor does not
     /// answer.
     #[command(after_long_help = STATUS_EXAMPLES)]
@@ -114,9 +163,14 @@ pub enum Command {
 
         /// Print JSON: an array with one object per conductor.
         ///
-        /// docs/status.md describes the fields.
+        /// docs/status.md describes the fields. With --watch, a line with such an array for each change.
         #[arg(long)]
         json: bool,
+
+        /// Refresh the output at this interval, in seconds, until you stop it [default: 2].
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+            default_missing_value = "2", value_parser = parse_interval)]
+        watch: Option<Duration>,
     },
 
     /// Connect an MCP client to a running conductor.
@@ -131,6 +185,7 @@ pub enum Command {
     /// on that port.
     ///
     /// Exit status: 0 if either side closed the connection, 1 if the connection failed.
+    #[command(hide = true)]
     Mcp {
         /// The port on 127.0.0.1.
         #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -146,38 +201,91 @@ pub enum Command {
         port: u16,
     },
 
-    /// Print a completion script for a shell
+    /// Print a completion script for a shell.
     ///
-    ///     conductor completions bash > ~/.local/share/bash-completion/completions/conductor
-    #[command(verbatim_doc_comment)]
+    /// The script completes commands, options and their values, the built-in components with their
+    /// options, and the process ids of running conductors. It runs `conductor`, which must be on the PATH.
+    #[command(after_long_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell.
         shell: Shell,
     },
 
-    /// Print the manual page
+    /// Print the candidates for the last word of a command line.
     ///
-    ///     conductor man | man -l -
-    #[command(verbatim_doc_comment)]
-    Man,
+    /// The completion scripts run this command.
+    #[command(hide = true)]
+    Complete {
+        shell: Shell,
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
+
+    /// Print the manual page.
+    ///
+    /// Without COMMAND, one page describes all commands.
+    #[command(after_long_help = MAN_EXAMPLES)]
+    Man {
+        /// Print the page of this command.
+        command: Option<String>,
+
+        /// Write the pages conductor.1, conductor-agent.1 and so on into this directory instead.
+        #[arg(long, value_name = "DIRECTORY", conflicts_with = "command",
+            value_hint = clap::ValueHint::DirPath)]
+        dir: Option<PathBuf>,
+    },
 }
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  Bash, with the package bash-completion:
+    conductor completions bash > ~/.local/share/bash-completion/completions/conductor
+
+  Zsh, in a directory of the variable fpath:
+    conductor completions zsh > ~/.zfunc/_conductor
+
+  Fish:
+    conductor completions fish > ~/.config/fish/completions/conductor.fish
+
+  PowerShell, in the profile:
+    conductor completions powershell | Out-String | Invoke-Expression
+
+  Elvish, in rc.elv:
+    eval (conductor completions elvish | slurp)";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  Read the page:
+    conductor man | man -l -
+
+  Install the pages:
+    conductor man --dir ~/.local/share/man/man1";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
   All conductors:
     conductor status
 
+  All conductors, refreshed every 2 seconds:
+    conductor status --watch
+
   The components that have unanswered requests, with jq:
     conductor status --json | jq '.[].components[] | select(.queue.owes > 0) | .name'";
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_definition_is_valid() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_internal_or_in_a_group_of_the_help() {
+        for command in command().get_subcommands() {
+            let grouped = position(command.get_name()).is_some();
+            assert_eq!(grouped, !command.is_hide_set(), "{}", command.get_name());
+        }
     }
 }

@@ -2,7 +2,12 @@
 
 pub mod chain;
 pub mod component;
+pub mod editor_hint;
 pub mod manual;
+pub mod next_steps;
 pub mod output;
+pub mod progress;
+pub mod screen;
 pub mod status;
 pub mod try_chat;
+pub mod version;

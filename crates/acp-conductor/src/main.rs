@@ -2,53 +2,39 @@
 
 mod cli;
 mod commands;
+mod completion;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use acp_conductor::{Mode, log};
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 
 use cli::{Cli, Command};
 use commands::chain::{explain, run};
 use commands::component::{component, serve};
-use commands::manual::write_manual;
+use commands::manual::{write_directory, write_manual};
+use commands::next_steps::NEXT_STEPS;
 use commands::output::{Failure, print, write_error};
 use commands::status::show_status;
 use commands::try_chat::try_chain;
+use commands::{progress, version};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = cli::command().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(message) => return print_clap_message(&message),
     };
     let result = match cli.command {
-        Command::Agent(chain) if chain.explain => {
-            explain(chain.components, &chain.options, chain.json)
-        }
-        Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
-        Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
-        Command::Try(options) => try_chain(&options),
-        Command::DemoAgent(agent) => serve(components::BuiltIn::build(&agent)),
-        Command::Components => {
-            print(|out| out.write_all(acp_conductor::builtin::list().as_bytes()))
-        }
-        Command::Component { name, .. } if name == "--help" || name == "-h" => print(|out| {
-            let mut cli = Cli::command();
-            cli.build();
-            let help = cli.find_subcommand_mut("component").map(|it| it.render_long_help());
-            write!(out, "{}", help.unwrap_or_default())
+        _ if cli.version => print_text(&match cli.verbose {
+            true => version::verbose(),
+            false => version::short(),
         }),
-        Command::Component { name, options } => component(&name, &options),
-        Command::Status { pid, json } => show_status(pid, json),
-        Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(Failure::run),
-        Command::Relay { port } => acp_conductor::relay::run(port).map_err(Failure::run),
-        Command::Completions { shell } => print(|out| {
-            clap_complete::generate(shell, &mut Cli::command(), "conductor", out);
-            Ok(())
-        }),
-        Command::Man => print(write_manual),
+        None => print_text(NEXT_STEPS),
+        Some(command) => run_command(command),
     };
+    progress::clear();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { status, line }) => {
@@ -58,6 +44,41 @@ fn main() -> ExitCode {
             ExitCode::from(status)
         }
     }
+}
+
+fn run_command(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Agent(chain) if chain.explain => {
+            explain(chain.components, &chain.options, chain.json)
+        }
+        Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
+        Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
+        Command::Try(options) => try_chain(&options),
+        Command::DemoAgent(agent) => serve(components::BuiltIn::build(&agent)),
+        Command::Components => print_text(&acp_conductor::builtin::list()),
+        Command::Component { name, .. } if name == "--help" || name == "-h" => print(|out| {
+            let mut cli = cli::command();
+            cli.build();
+            let help = cli.find_subcommand_mut("component").map(|it| it.render_long_help());
+            write!(out, "{}", help.unwrap_or_default())
+        }),
+        Command::Component { name, options } => component(&name, &options),
+        Command::Status { pid, json, watch } => show_status(pid, json, watch),
+        Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(Failure::run),
+        Command::Relay { port } => acp_conductor::relay::run(port).map_err(Failure::run),
+        Command::Completions { shell } => print_text(shell.script()),
+        Command::Complete { shell, words } => print_text(&completion::complete(shell, words)),
+        Command::Man { dir: Some(directory), .. } => write_directory(&directory),
+        Command::Man { command, .. } => {
+            let mut page = Vec::new();
+            write_manual(&mut page, command.as_deref())?;
+            print(|out| out.write_all(&page))
+        }
+    }
+}
+
+fn print_text(text: &str) -> Result<(), Failure> {
+    print(|out| out.write_all(text.as_bytes()))
 }
 
 /// Prints what clap returns instead of a command: help, the version, or a usage error.

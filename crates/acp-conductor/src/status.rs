@@ -24,6 +24,7 @@ pub mod table;
 mod unsupported;
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,9 @@ pub use unsupported::query;
 /// The version of [`Status`] as JSON. It changes if a field is removed or changes its meaning, not if one
 /// is added.
 pub const VERSION: u32 = 1;
+
+/// The time that a conductor has to answer.
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A snapshot of a running chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -207,7 +211,7 @@ pub struct Mcp {
 }
 
 /// The result of querying the running conductors.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueryResult {
     /// The conductors that answered, by process id.
     pub running: Vec<Status>,
@@ -215,6 +219,42 @@ pub struct QueryResult {
     pub unresponsive: Vec<String>,
     /// An error message for each directory that could not be searched.
     pub unreadable: Vec<String>,
+}
+
+impl QueryResult {
+    /// The error message if the conductor with this process id was queried and did not answer.
+    pub fn no_answer(&self, pid: u32) -> Option<String> {
+        if !self.running.is_empty() {
+            return None;
+        }
+        if !self.unresponsive.is_empty() {
+            return Some(self.unresponsive.join("; "));
+        }
+        let text = format!(
+            "no conductor with process id {pid} is running, or it was started with --status off; \
+             `conductor status` lists the running conductors"
+        );
+        Some([&[text], &*self.unreadable].concat().join("; "))
+    }
+
+    /// Whether the table has changed since an earlier query. Times pass without a change.
+    pub fn differs_from(&self, earlier: &QueryResult) -> bool {
+        self.without_times() != earlier.without_times()
+    }
+
+    fn without_times(&self) -> QueryResult {
+        let mut copy = self.clone();
+        for status in &mut copy.running {
+            status.uptime_seconds = 0.0;
+            for component in &mut status.components {
+                component.uptime_seconds = component.uptime_seconds.map(|_| 0.0);
+                if let Some(next) = &mut component.next_start {
+                    next.in_seconds = 0.0;
+                }
+            }
+        }
+        copy
+    }
 }
 
 impl fmt::Display for Mode {

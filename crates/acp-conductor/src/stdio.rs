@@ -31,10 +31,21 @@ pub fn pollable_streams(
 /// Whether the program that started the conductor has closed a standard stream, even if unread data is left.
 #[cfg(unix)]
 pub fn hung_up() -> bool {
+    is_closed(&[rustix::stdio::stdin(), rustix::stdio::stdout()])
+}
+
+/// Checks whether the reader of standard output has closed it.
+#[cfg(unix)]
+pub fn stdout_is_closed() -> bool {
+    is_closed(&[rustix::stdio::stdout()])
+}
+
+/// Whether the peer of one of these streams has closed it.
+#[cfg(unix)]
+fn is_closed(streams: &[std::os::fd::BorrowedFd<'_>]) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let (input, output) = (rustix::stdio::stdin(), rustix::stdio::stdout());
-    let mut ends =
-        [PollFd::new(&input, PollFlags::empty()), PollFd::new(&output, PollFlags::empty())];
+    let mut ends: Vec<PollFd<'_>> =
+        streams.iter().map(|stream| PollFd::new(stream, PollFlags::empty())).collect();
     let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
     let closed = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
     poll(&mut ends, Some(&no_wait)).is_ok()
@@ -44,6 +55,12 @@ pub fn hung_up() -> bool {
 /// Always false: on this system only reading detects the end of a stream.
 #[cfg(not(unix))]
 pub fn hung_up() -> bool {
+    false
+}
+
+/// Always false: on this system only writing detects the end of a stream.
+#[cfg(not(unix))]
+pub fn stdout_is_closed() -> bool {
     false
 }
 

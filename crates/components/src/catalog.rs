@@ -66,15 +66,20 @@ impl Entry {
         }
     }
 
+    /// The command line of the component: its description and its options.
+    pub fn command(&self) -> clap::Command {
+        (self.command)().disable_version_flag(true)
+    }
+
     /// A description in one line.
     pub fn about(&self) -> String {
-        (self.command)().get_about().map(ToString::to_string).unwrap_or_default()
+        self.command().get_about().map(ToString::to_string).unwrap_or_default()
     }
 
     /// The help text: what the component does, and its options.
     pub fn help(&self) -> String {
-        let command = (self.command)().bin_name(format!("conductor component {}", self.name));
-        command.disable_version_flag(true).render_long_help().to_string()
+        let command = self.command().bin_name(format!("conductor component {}", self.name));
+        command.to_owned().render_long_help().to_string()
     }
 
     /// Parses and checks the options of the component.

@@ -5,6 +5,7 @@
 //!   [`notation`] and [`diff`] are their notation.
 //! - With processes: `test_chain` runs the real program with components that a test scripts line by line, and
 //!   `test_client` is an editor for components that need no script. [`numbered_lines`] and [`rpc`] build the lines.
+//!   `terminal` runs a program in a pty.
 //! - [`stub`] has the parts of the benchmark's components, [`peers`] finds the programs on other SDKs.
 
 pub mod diff;
@@ -17,6 +18,8 @@ pub mod script;
 pub mod shell;
 pub mod sim;
 pub mod stub;
+#[cfg(unix)]
+pub mod terminal;
 #[cfg(unix)]
 pub mod test_chain;
 #[cfg(unix)]

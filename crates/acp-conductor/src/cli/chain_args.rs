@@ -261,6 +261,15 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         .map_err(|_| "the number of seconds is negative or too large".into())
 }
 
+/// Parses the interval of `conductor status --watch`.
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_seconds(text)?;
+    match interval >= Duration::from_millis(100) {
+        true => Ok(interval),
+        false => Err("the interval is shorter than 0.1 seconds".into()),
+    }
+}
+
 fn parse_limit(text: &str) -> Result<Limit, String> {
     match text {
         "off" => Ok(Limit(None)),

@@ -3,6 +3,7 @@
 use acp_conductor::host::process::ProcessCleanup;
 use acp_conductor::{Config, Ending, JournalFile, Mode, Spec, log, stdio};
 
+use super::editor_hint;
 use super::output::{Failure, print, print_json};
 use crate::cli::{ChainArgs, ChainOptions, Switch};
 
@@ -12,7 +13,9 @@ pub fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(
         mode,
         parse_components(&components)?,
         options,
-        async |mut config| {
+        async |mut config: Config| {
+            let arguments: Vec<String> = std::env::args().collect();
+            editor_hint::print(mode, &config.components, &components, &arguments);
             config.hung_up = Some(stdio::hung_up);
             acp_conductor::run(config, stdio::outer_streams(), wait_for_signal(true)).await
         },

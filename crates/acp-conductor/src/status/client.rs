@@ -1,5 +1,6 @@
 //! The client of `conductor status`: finds the sockets of this user's conductors and queries them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -11,39 +12,24 @@ use tokio::task::JoinSet;
 
 use super::{QueryResult, Status, socket};
 
-/// The time that a conductor has to answer.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a caller is told which conductors have not answered yet.
+const WAIT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The maximum length of an answer.
 const MAX_LENGTH: u64 = 64 * 1024 * 1024;
 
-/// Queries all conductors of this user, or the one with this process id.
+/// Queries all conductors of this user, or the one with this process id. Conductors that do not answer within `timeout`
+/// are unresponsive. Calls `waiting` once a second with the process ids of the conductors that have not answered yet.
 ///
 /// # Errors
-/// The conductor with this process id does not answer.
-pub fn query(pid: Option<u32>) -> Result<QueryResult, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let found = runtime.map_err(|error| error.to_string())?.block_on(query_all(pid));
-    match pid {
-        Some(pid) if found.running.is_empty() => Err(no_answer(pid, &found)),
-        _ => Ok(found),
-    }
-}
-
-/// The error message if the conductor with this process id did not answer.
-fn no_answer(pid: u32, found: &QueryResult) -> String {
-    if !found.unresponsive.is_empty() {
-        return found.unresponsive.join("; ");
-    }
-    let text = format!(
-        "no conductor with process id {pid} is running, or it was started with --status off; \
-         `conductor status` lists the running conductors"
-    );
-    [&[text], &*found.unreadable].concat().join("; ")
-}
-
-async fn query_all(wanted: Option<u32>) -> QueryResult {
+/// The system is not supported.
+pub async fn query(
+    wanted: Option<u32>,
+    timeout: Duration,
+    mut waiting: impl FnMut(&BTreeSet<u32>),
+) -> Result<QueryResult, String> {
     let mut found = QueryResult::default();
+    let mut unanswered = BTreeSet::new();
     // In parallel, so that an unresponsive conductor does not delay the others.
     let mut queries = JoinSet::new();
     for directory in socket::directories() {
@@ -59,11 +45,23 @@ async fn query_all(wanted: Option<u32>) -> QueryResult {
         };
         for (pid, path) in sockets {
             if wanted.is_none_or(|wanted| wanted == pid) {
-                queries.spawn(async move { (pid, query_one(&path).await) });
+                unanswered.insert(pid);
+                queries.spawn(async move { (pid, query_one(&path, timeout).await) });
             }
         }
     }
-    while let Some(answered) = queries.join_next().await {
+    loop {
+        let answered = match tokio::time::timeout(WAIT_INTERVAL, queries.join_next()).await {
+            Err(_) => {
+                waiting(&unanswered);
+                continue;
+            }
+            Ok(None) => break,
+            Ok(Some(answered)) => answered,
+        };
+        if let Ok((pid, _)) = &answered {
+            unanswered.remove(pid);
+        }
         match answered {
             Ok((_, Ok(Some(status)))) => found.running.push(status),
             Ok((_, Ok(None))) | Err(_) => {}
@@ -72,12 +70,12 @@ async fn query_all(wanted: Option<u32>) -> QueryResult {
     }
     found.running.sort_by_key(|status| status.pid);
     found.unresponsive.sort();
-    found
+    Ok(found)
 }
 
 /// Queries one conductor. Returns `None` if it has exited.
-async fn query_one(path: &Path) -> Result<Option<Status>, String> {
-    match tokio::time::timeout(TIMEOUT, read(path)).await {
+async fn query_one(path: &Path, timeout: Duration) -> Result<Option<Status>, String> {
+    match tokio::time::timeout(timeout, read(path)).await {
         Err(_) => Err("does not answer; its process may be stopped".into()),
         Ok(Ok(line)) if line.is_empty() => Ok(None),
         Ok(Ok(line)) => serde_json::from_slice(&line).map(Some).map_err(|error| {

@@ -1,6 +1,8 @@
 //! `conductor status` on systems without Unix sockets: there is no server, and queries fail.
 
+use std::collections::BTreeSet;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -24,6 +26,10 @@ impl StatusServer {
 }
 
 /// Always fails.
-pub fn query(_pid: Option<u32>) -> Result<QueryResult, String> {
+pub async fn query(
+    _wanted: Option<u32>,
+    _timeout: Duration,
+    _waiting: impl FnMut(&BTreeSet<u32>),
+) -> Result<QueryResult, String> {
     Err("`conductor status` is not supported on this system: it requires Unix sockets".into())
 }

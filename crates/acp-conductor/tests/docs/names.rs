@@ -229,16 +229,15 @@ fn every_command_and_option_exists() {
     let overview = help(&[]);
     let commands: Vec<&str> = overview
         .lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| line.starts_with(char::is_lowercase))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert!(commands.contains(&"agent"), "{overview}");
-    for command in commands.iter().filter(|command| **command != "help") {
+    for command in &commands {
         options += &help(&[command]);
     }
+    options += &overview;
     for component in ["sparkle", "context", "log", "demo-agent"] {
         options += &help(&["component", component]);
     }

@@ -1,0 +1,95 @@
+//! The hint of `conductor agent` and `conductor proxy` on a terminal: they wait for an editor, not for a person.
+
+use std::io::{IsTerminal, stdin};
+
+use acp_conductor::{Mode, Spec, log};
+
+/// Prints the hint on standard error if standard input is a terminal. `arguments` is the command line.
+pub fn print(mode: Mode, specs: &[Spec], components: &[String], arguments: &[String]) {
+    if stdin().is_terminal() {
+        log::print_error(&text(mode, specs, components, arguments));
+    }
+}
+
+fn text(mode: Mode, specs: &[Spec], components: &[String], arguments: &[String]) -> String {
+    let peer = match mode {
+        Mode::Agent => "an editor",
+        Mode::Proxy => "another conductor",
+    };
+    let agent = match mode {
+        Mode::Agent => "",
+        Mode::Proxy => " demo-agent",
+    };
+    // A variable may be a secret. It must not be printed.
+    let chain = match specs.iter().any(|spec| !spec.env.is_empty()) {
+        true => " …the same components…".to_owned(),
+        false => components.iter().map(|it| format!(" {}", shell_words::quote(it))).collect(),
+    };
+    let options: String = chain_options(components, arguments)
+        .iter()
+        .map(|option| format!(" {}", shell_words::quote(option)))
+        .collect();
+    format!(
+        "conductor: waiting for ACP messages from {peer} on standard input; Ctrl-C ends the chain.\n\
+         To chat with this chain in the terminal:\n  conductor try{options} --{chain}{agent}\n"
+    )
+}
+
+/// The options on a command line that `conductor try` has as well.
+fn chain_options(components: &[String], arguments: &[String]) -> Vec<String> {
+    // The program and the command are no options.
+    let mut options: Vec<&String> = arguments.iter().skip(2).collect();
+    for component in components.iter().rev() {
+        if let Some(at) = options.iter().rposition(|option| *option == component) {
+            options.remove(at);
+        }
+    }
+    let mut kept = Vec::new();
+    let mut options = options.into_iter();
+    while let Some(option) = options.next() {
+        match option.as_str() {
+            "--journal" => drop(options.next()),
+            "--" => {}
+            option if option.starts_with("--journal=") => {}
+            option => kept.push(option.to_owned()),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(mode: Mode, arguments: &[&str], components: &[&str]) -> String {
+        let specs: Vec<Spec> = components.iter().map(|it| Spec::parse(it).unwrap()).collect();
+        let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let arguments = [words(&["conductor", "agent"]), words(arguments)].concat();
+        let text = text(mode, &specs, &words(components), &arguments);
+        text.lines().last().unwrap_or_default().trim().to_owned()
+    }
+
+    #[test]
+    fn the_command_can_be_pasted() {
+        let agent = |arguments, components| hint(Mode::Agent, arguments, components);
+        assert_eq!(agent(&["a"], &["a"]), "conductor try -- a");
+        assert_eq!(
+            agent(&["--guard", "log", "--", "log", "my \"it's\""], &["log", "my \"it's\""]),
+            r#"conductor try --guard log -- log 'my "it'\''s"'"#
+        );
+        assert_eq!(
+            agent(&["--journal", "j", "a", "b --x", "--journal=j", "--grace=1"], &["a", "b --x"]),
+            "conductor try '--grace=1' -- a 'b --x'"
+        );
+        assert_eq!(hint(Mode::Proxy, &["a"], &["a"]), "conductor try -- a demo-agent");
+        assert_eq!(hint(Mode::Proxy, &[], &[]), "conductor try -- demo-agent");
+    }
+
+    #[test]
+    fn the_environment_of_a_component_is_not_shown() {
+        for secret in ["TOKEN=hunter2 a", r#"{"command":"a","env":{"TOKEN":"hunter2"}}"#] {
+            let shown = hint(Mode::Agent, &[secret], &[secret]);
+            assert_eq!(shown, "conductor try -- …the same components…");
+        }
+    }
+}
