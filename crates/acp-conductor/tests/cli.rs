@@ -296,8 +296,9 @@ fn editor_lines() -> String {
 }
 
 fn assert_answers(text: &str) {
+    // The demo agent then announces its commands.
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 2, "{text}");
+    assert!(lines.len() >= 2, "{text}");
     assert!(lines[0].starts_with(r#"{"jsonrpc":"2.0","id":0,"result":{"#), "{text}");
     assert!(lines[1].starts_with(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId""#), "{text}");
 }

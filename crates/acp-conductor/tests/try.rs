@@ -98,7 +98,7 @@ fn secrets_are_not_shown_on_the_wire() {
     let mut command = conductor(&["try", "--prompt", "hello", "--show-wire"]);
     let output = command.env("COLUMNS", "100000").output().expect("an end");
     let shown = text(&output.stdout);
-    let declared: Vec<&str> = shown.lines().filter(|line| line.contains("session/new")).collect();
+    let declared: Vec<&str> = shown.lines().filter(|line| line.contains("\"mcpServers\"")).collect();
     assert!(declared.iter().any(|it| it.contains(r#""args":["mcp","#)), "{shown}");
     for line in declared {
         let values: Vec<&str> = line.split(r#""value":"#).skip(1).collect();
@@ -382,11 +382,15 @@ fn in_a_terminal_the_user_is_asked_for_permission() {
         [("1\r", "✓ Edit demo.txt"), ("rej\r", "✗ Edit demo.txt"), ("\x03", "(cancelled)")]
     {
         terminal.press("edit the file\r");
-        let received_request = terminal.wait_for("choose 1 to 2: ");
-        assert!(received_request.contains("? Edit demo.txt\r\n  1 Allow once\r\n  2 Reject\r\n"));
+        let received_request = terminal.wait_for("choose 1 to 4: ");
+        assert!(
+            received_request.contains(
+                "? Edit demo.txt\r\n  1 Allow once\r\n  2 Always allow\r\n  3 Reject\r\n"
+            )
+        );
         terminal.press("what?\r");
         terminal.wait_for("Type the number of your choice.");
-        terminal.wait_for("choose 1 to 2: ");
+        terminal.wait_for("choose 1 to 4: ");
         terminal.press(keys);
         terminal.wait_for(shown);
         terminal.wait_for_prompt();
@@ -412,7 +416,7 @@ fn in_a_dumb_terminal_the_user_is_asked_for_permission() {
     let mut terminal = Terminal::new(&["--", "demo-agent --pace 0"], &[("TERM", "dumb")]);
     terminal.wait_for("> ");
     terminal.press("edit the file\r");
-    terminal.wait_for("choose 1 to 2: ");
+    terminal.wait_for("choose 1 to 4: ");
     terminal.press("1\r");
     let shown = terminal.wait_for("✓ Edit demo.txt");
     assert!(!shown.contains('\x1b'), "{shown:?}");

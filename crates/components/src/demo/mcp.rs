@@ -66,7 +66,7 @@ pub(super) struct ToolResult {
 
 impl Servers {
     /// Stops the current servers and starts the declared ones.
-    pub(super) async fn start(&self, declared: Vec<McpServer>) {
+    pub(super) async fn start(&self, declared: Vec<Value>) {
         let mut servers = self.0.lock().await;
         stop_all(&mut servers).await;
         for declaration in declared {
@@ -147,20 +147,22 @@ fn text_of(result: &Value) -> String {
 }
 
 impl Server {
-    async fn start(declaration: McpServer) -> Server {
-        let (name, state) = match declaration {
-            McpServer::Stdio(server) => {
+    async fn start(declaration: Value) -> Server {
+        let name = declaration["name"].as_str().unwrap_or("unknown").to_owned();
+        let (name, state) = match serde_json::from_value(declaration) {
+            Err(why) => (name, Err(format!("its declaration is not valid: {why}"))),
+            Ok(McpServer::Stdio(server)) => {
                 let started = timeout(START_TIMEOUT, RunningServer::start(&server)).await;
                 let state = started.unwrap_or_else(|_| Err("it did not answer in time".into()));
                 (server.name, state)
             }
-            McpServer::Http(server) => {
+            Ok(McpServer::Http(server)) => {
                 (server.name, Err("the demo agent does not support HTTP".into()))
             }
-            McpServer::Sse(server) => {
+            Ok(McpServer::Sse(server)) => {
                 (server.name, Err("the demo agent does not support SSE".into()))
             }
-            _ => ("unknown".into(), Err("the demo agent does not support this transport".into())),
+            Ok(_) => (name, Err("the demo agent does not support this transport".into())),
         };
         Server { name, state }
     }

@@ -1,86 +1,121 @@
 //! One turn of the demo agent: its answer to a prompt.
+//!
+//! - `basics`: sends updates, texts and tool calls
+//! - `files`: edits and reads files; `terminal`: runs commands
+//! - `tools`: MCP tools; `show`: samples; `failures`: errors and crashes
+
+mod basics;
+mod failures;
+mod files;
+mod show;
+mod terminal;
+mod tools;
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use acp_proxy::schema::{
-    Content, ContentBlock, ContentChunk, Diff, PermissionOption, PermissionOptionKind, Plan,
-    PlanEntry, PlanEntryPriority, PlanEntryStatus, RequestPermissionOutcome,
-    RequestPermissionRequest, SessionUpdate, StopReason, ToolCall, ToolCallContent, ToolCallStatus,
-    ToolCallUpdate, ToolCallUpdateFields, ToolKind,
-};
-use acp_proxy::{Peer, Result};
-use serde_json::Value;
+use acp_proxy::schema::{ContentBlock, StopReason};
+use acp_proxy::{Context, Peer, Prompt, Result};
+use serde_json::json;
 
-use super::intent::{Intent, topic};
+use super::client::Client;
+use super::command::{Command, topic, user_text};
 use super::mcp::Servers;
-use super::{AUTO, Sessions};
-
-const HELP: &str = "\
-I am an agent with a script: no model, no network. I can show you what agents do:
-
-  plan …                 make a plan and follow it
-  edit …, write …        ask for permission and pretend to edit a file
-  tools                  list the tools of the MCP servers of this session
-  use TOOL {json}        call a tool of any MCP server
-  call SERVER TOOL {json}
-                         call a tool of this MCP server
-  a long story           talk for a while: try to interrupt me
-  help                   show this list
-
-To anything else I say something friendly.";
-
-const STORY: &str = "\
-Once upon a time there was an editor that spoke to one agent only. Whatever the agent did not know, \
-nobody could teach it: it was a monolith, and it was proud of it. One day a proxy came along and sat \
-down between the two. It said nothing at first; it only listened, and passed on every word as it was. \
-Then it began to add a word here and to leave one out there, and the editor was pleased, and the agent \
-did not notice. Soon there came a second proxy, and a third, and each did one small thing well. They \
-needed somebody to keep them in time, so they asked a conductor, who knew no music at all but could \
-count. And because nothing was lost, and nothing came twice, and nobody waited for anybody longer \
-than needed, they played on, and if nobody has interrupted them, they are playing still.";
-
-/// The file that the demo agent pretends to edit.
-const FILE: &str = "demo.txt";
+use super::options::Options;
+use super::samples;
+use super::session::Sessions;
+use super::texts::{HELP, STORY};
 
 /// A turn that is being answered.
 pub(super) struct Turn {
+    context: Context,
     editor: Peer,
+    client: Client,
     sessions: Sessions,
     session: String,
+    /// The number of the prompt in its session.
+    number: u64,
+    /// The text that the user has entered.
+    text: String,
+    /// What the prompt contains besides text, such as "an image".
+    attachments: Vec<&'static str>,
+    options: Options,
+    directory: PathBuf,
     servers: Servers,
     pace: Duration,
+    /// Whether the agent does not know the history of the session.
+    is_forgotten: bool,
     /// The tool call that is not finished.
     tool: RefCell<Option<String>>,
+    /// The terminal that is not released.
+    terminal: RefCell<Option<String>>,
 }
 
 impl Turn {
     pub(super) fn new(
-        editor: Peer,
-        sessions: Sessions,
-        session: String,
-        servers: Servers,
+        context: &Context,
+        sessions: &Sessions,
+        prompt: &Prompt,
         pace: Duration,
-    ) -> Turn {
-        Turn { editor, sessions, session, servers, pace, tool: RefCell::default() }
+    ) -> Result<Turn> {
+        let id = prompt.session().to_owned();
+        let text = user_text(&prompt.prompt).to_owned();
+        let client = sessions.client();
+        let turn = sessions.with(&id, |session| {
+            session.prompts += 1;
+            session.title.get_or_insert_with(|| topic(&text));
+            Turn {
+                context: context.clone(),
+                editor: context.editor(),
+                client,
+                sessions: sessions.clone(),
+                session: id.clone(),
+                number: session.prompts,
+                attachments: prompt.prompt.iter().filter_map(attachment).collect(),
+                options: session.options.clone(),
+                directory: session.directory.clone(),
+                servers: session.servers.clone(),
+                pace,
+                is_forgotten: std::mem::take(&mut session.is_forgotten),
+                tool: RefCell::default(),
+                terminal: RefCell::default(),
+                text,
+            }
+        })?;
+        for block in &prompt.prompt {
+            let update = json!({ "sessionUpdate": "user_message_chunk", "content": block });
+            turn.record(update);
+        }
+        Ok(turn)
     }
 
-    /// Answers a prompt. The future may be dropped; [`cancel`](Self::cancel) must follow then.
-    pub(super) async fn run(&self, text: &str) -> Result<StopReason> {
+    /// Answers the prompt. The future may be dropped; [`cancel`](Self::cancel) must follow then.
+    pub(super) async fn run(&self) -> Result<StopReason> {
         self.pause().await;
-        match Intent::parse(text) {
-            Intent::Help => self.say(HELP).await?,
-            Intent::Tools => self.list_tools().await?,
-            Intent::Use { server, tool, arguments } => {
-                self.use_tool(server.as_deref(), &tool, &arguments).await?;
-            }
-            Intent::InvalidArguments(why) => {
+        if self.is_forgotten {
+            self.think("I was restarted, so I do not know what we have talked about.").await?;
+        }
+        match Command::parse(&self.text) {
+            Command::Help => self.say(HELP).await?,
+            Command::Tools => self.list_tools().await?,
+            Command::Use(tool) => self.use_tool(&tool).await?,
+            Command::InvalidArguments(why) => {
                 self.say(&format!("The arguments of the tool are not valid JSON: {why}.")).await?;
             }
-            Intent::Plan => self.follow_a_plan(text).await?,
-            Intent::Edit => return self.edit(text).await,
-            Intent::Story => self.say(STORY).await?,
-            Intent::Chat => self.chat(text).await?,
+            Command::Plan => self.follow_a_plan().await?,
+            Command::Edit { files, line } => return self.edit(&files, line.as_deref()).await,
+            Command::Read { path, line } => self.read(&path, line).await?,
+            Command::Run(words) => return self.run_command(&words).await,
+            Command::Show(names) => self.show(&names).await?,
+            Command::ListSamples(unknown) => self.list_samples(unknown.as_deref()).await?,
+            Command::Story => self.say(STORY).await?,
+            Command::Fail(failure) => return self.fail(failure).await,
+            Command::Stop(reason) => return self.stop(reason).await,
+            Command::Crash { hard } => self.crash(hard).await?,
+            Command::Hang => self.hang().await?,
+            Command::Sleep(time) => self.sleep(time).await?,
+            Command::Chat => self.chat().await?,
         }
         Ok(StopReason::EndTurn)
     }
@@ -88,22 +123,32 @@ impl Turn {
     /// Ends the open tool call after the user has cancelled the turn.
     pub(super) async fn cancel(&self) -> Result<()> {
         self.servers.cancel_open_call().await;
+        self.release_terminal(true);
         let open = self.tool.borrow_mut().take();
         match open {
-            Some(id) => self.finish(&id, ToolCallStatus::Failed, Vec::new()),
+            Some(id) => {
+                let status = if self.client.is_v2() { "cancelled" } else { "failed" };
+                self.finish(&id, status, json!({}))
+            }
             None => Ok(()),
         }
     }
 
-    async fn chat(&self, text: &str) -> Result<()> {
-        let topic = topic(text);
+    async fn chat(&self) -> Result<()> {
+        let topic = topic(&self.text);
         if topic.ends_with('?') {
             self.think("A question. There is one answer in my script that fits.").await?;
         }
         let greets = ["hello", "hi", "hey", "good morning"];
         let lower = topic.to_lowercase();
-        let answer = if greets.iter().any(|greeting| lower.starts_with(greeting)) {
+        let greeting = |greeting: &&str| {
+            let rest = lower.strip_prefix(greeting);
+            rest.is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
+        };
+        let answer = if greets.iter().any(|it| greeting(it)) {
             format!("Hello! You said “{topic}”, and your words came to me through the whole chain.")
+        } else if self.text.is_empty() && !self.attachments.is_empty() {
+            "You have sent no text.".to_owned()
         } else if topic.ends_with('?') {
             format!(
                 "“{topic}” A good question, and I would love to know. But I only have a script."
@@ -112,180 +157,31 @@ impl Turn {
             format!("“{topic}” sounds interesting. I only have a script, so I leave it at that.")
         };
         self.say(&answer).await?;
+        if !self.attachments.is_empty() {
+            self.say(&format!(" I have received {}.", self.attachments.join(" and "))).await?;
+        }
         self.say(" Say `help` and I will tell you what I can do.").await
     }
 
-    async fn list_tools(&self) -> Result<()> {
-        let servers = self.servers.list().await;
-        if servers.is_empty() {
-            return self.say("This session has no MCP servers, so I have no tools.").await;
-        }
-        for (server, tools) in servers {
-            match tools {
-                Ok(tools) => {
-                    self.say(&format!("The server {server} has these tools:\n")).await?;
-                    for tool in tools {
-                        let about = tool.description.lines().next().unwrap_or_default();
-                        self.say(&format!("- {}: {about}\n", tool.name)).await?;
-                    }
-                }
-                Err(why) => self.say(&format!("The server {server} has none: {why}.\n")).await?,
-            }
-        }
-        self.say("Say `use TOOL {json}` and I will call one.").await
-    }
-
-    async fn use_tool(&self, server: Option<&str>, tool: &str, arguments: &Value) -> Result<()> {
-        let call = ToolCall::new("", tool).kind(ToolKind::Other).raw_input(arguments.clone());
-        let id = self.announce(call)?;
-        self.pause().await;
-        self.mark_in_progress(&id)?;
-        self.pause().await;
-        let result = self.servers.call(server, tool, arguments).await;
-        let (status, text) = match &result {
-            Ok(result) if !result.failed => (ToolCallStatus::Completed, &result.text),
-            Ok(result) => (ToolCallStatus::Failed, &result.text),
-            Err(why) => (ToolCallStatus::Failed, why),
-        };
-        let content = Content::new(ContentBlock::from(text.clone()));
-        self.finish(&id, status, vec![ToolCallContent::Content(content)])?;
-        self.pause().await;
-        let first = topic(text);
-        let summary = match result {
-            Ok(result) if result.failed => {
-                format!("The tool {tool} of {} failed: {first}", result.server)
-            }
-            Ok(result) => format!("The tool {tool} of {} says: {first}", result.server),
-            Err(why) => format!("I could not use {tool}: {why}."),
-        };
-        // Ends the paragraph: the answer to the user's prompt may follow, if a proxy has requested this tool call.
-        self.say(&format!("{summary}\n\n")).await
-    }
-
-    async fn follow_a_plan(&self, text: &str) -> Result<()> {
-        const STEPS: [&str; 3] = ["Read what you want", "Pretend to do it", "Tell you about it"];
-        let plan = |done: usize| {
-            let entry = |(number, step): (usize, &&str)| {
-                let status = match number.cmp(&done) {
-                    std::cmp::Ordering::Less => PlanEntryStatus::Completed,
-                    std::cmp::Ordering::Equal => PlanEntryStatus::InProgress,
-                    std::cmp::Ordering::Greater => PlanEntryStatus::Pending,
-                };
-                PlanEntry::new(*step, PlanEntryPriority::Medium, status)
-            };
-            SessionUpdate::Plan(Plan::new(STEPS.iter().enumerate().map(entry).collect()))
-        };
+    async fn follow_a_plan(&self) -> Result<()> {
         self.think("They want a plan. I have one.").await?;
-        self.update(plan(0))?;
-        self.say(&format!("You want this: “{}”. ", topic(text))).await?;
+        self.update(samples::plan(0))?;
+        self.say(&format!("You want this: “{}”. ", topic(&self.text))).await?;
+        self.update(samples::plan(1))?;
         self.say("I have read it, and done nothing about it. ").await?;
-        self.update(plan(STEPS.len()))?;
-        self.say("That was the whole plan.").await
+        self.update(samples::plan(2))?;
+        self.say("That was the whole plan.").await?;
+        self.update(samples::plan(samples::PLAN_STEPS))
     }
+}
 
-    async fn edit(&self, text: &str) -> Result<StopReason> {
-        let new = format!("{}\n", topic(text));
-        let diff = ToolCallContent::Diff(Diff::new(FILE, new).old_text(String::new()));
-        let call = ToolCall::new("", format!("Edit {FILE}"))
-            .kind(ToolKind::Edit)
-            .content(vec![diff.clone()]);
-        let id = self.announce(call)?;
-        if !self.sessions.with(&self.session, |session| session.mode == AUTO)? {
-            match self.permission(&id).await {
-                Ok(Some(true)) => {}
-                Ok(Some(false)) => {
-                    self.finish(&id, ToolCallStatus::Failed, Vec::new())?;
-                    self.say(&format!("As you wish: I leave {FILE} alone.")).await?;
-                    return Ok(StopReason::EndTurn);
-                }
-                Ok(None) => {
-                    self.cancel().await?;
-                    return Ok(StopReason::Cancelled);
-                }
-                Err(why) => {
-                    self.finish(&id, ToolCallStatus::Failed, Vec::new())?;
-                    self.say(&format!("I cannot ask for permission: {why}. So I do not.")).await?;
-                    return Ok(StopReason::EndTurn);
-                }
-            }
-        }
-        self.mark_in_progress(&id)?;
-        self.pause().await;
-        self.finish(&id, ToolCallStatus::Completed, vec![diff])?;
-        self.pause().await;
-        self.say(&format!("Done, or rather not: I only pretend to edit {FILE}.")).await?;
-        Ok(StopReason::EndTurn)
-    }
-
-    /// Asks the user for permission to edit. `None`: the user has cancelled the turn.
-    async fn permission(&self, tool: &str) -> Result<Option<bool>> {
-        let fields = ToolCallUpdateFields::new().title(format!("Edit {FILE}"));
-        let call = ToolCallUpdate::new(tool.to_owned(), fields);
-        let options = vec![
-            PermissionOption::new("allow", "Allow once", PermissionOptionKind::AllowOnce),
-            PermissionOption::new("reject", "Reject", PermissionOptionKind::RejectOnce),
-        ];
-        let question = RequestPermissionRequest::new(self.session.clone(), call, options);
-        let answer = self.editor.request(question).await?;
-        Ok(match &answer.outcome {
-            RequestPermissionOutcome::Selected(selected) => Some(&*selected.option_id.0 == "allow"),
-            _ => None,
-        })
-    }
-
-    /// Announces a tool call to the editor. Returns its id.
-    fn announce(&self, mut call: ToolCall) -> Result<String> {
-        // Ids are unique in the session, not only in the turn.
-        let count = self.sessions.with(&self.session, |session| {
-            session.tool_calls += 1;
-            session.tool_calls
-        })?;
-        let id = format!("tool-{count}");
-        call.tool_call_id = id.clone().into();
-        *self.tool.borrow_mut() = Some(id.clone());
-        self.update(SessionUpdate::ToolCall(call))?;
-        Ok(id)
-    }
-
-    fn mark_in_progress(&self, id: &str) -> Result<()> {
-        let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
-        self.update(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id.to_owned(), fields)))
-    }
-
-    fn finish(&self, id: &str, status: ToolCallStatus, shown: Vec<ToolCallContent>) -> Result<()> {
-        self.tool.borrow_mut().take();
-        let mut fields = ToolCallUpdateFields::new().status(status);
-        if !shown.is_empty() {
-            fields = fields.content(shown);
-        }
-        self.update(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id.to_owned(), fields)))
-    }
-
-    async fn say(&self, text: &str) -> Result<()> {
-        self.stream(text, SessionUpdate::AgentMessageChunk).await
-    }
-
-    async fn think(&self, text: &str) -> Result<()> {
-        self.stream(text, SessionUpdate::AgentThoughtChunk).await
-    }
-
-    /// Sends a text word by word, with pauses.
-    async fn stream(&self, text: &str, kind: fn(ContentChunk) -> SessionUpdate) -> Result<()> {
-        for word in text.split_inclusive(char::is_whitespace) {
-            self.update(kind(ContentChunk::new(ContentBlock::from(word.to_owned()))))?;
-            self.pause().await;
-        }
-        Ok(())
-    }
-
-    async fn pause(&self) {
-        if !self.pace.is_zero() {
-            tokio::time::sleep(self.pace).await;
-        }
-    }
-
-    fn update(&self, update: SessionUpdate) -> Result<()> {
-        self.sessions.record(&self.session, update.clone());
-        self.editor.update(&self.session, update)
+/// What a block of a prompt attaches to its text.
+fn attachment(block: &ContentBlock) -> Option<&'static str> {
+    match block {
+        ContentBlock::Image(_) => Some("an image"),
+        ContentBlock::Audio(_) => Some("a sound"),
+        ContentBlock::ResourceLink(_) => Some("a link to a resource"),
+        ContentBlock::Resource(_) => Some("a resource"),
+        _ => None,
     }
 }
