@@ -15,6 +15,8 @@ pub mod editor;
 pub mod history;
 pub mod markdown;
 pub mod plain;
+#[cfg(test)]
+mod random;
 pub mod terminal;
 pub mod text;
 pub mod transcript;

@@ -216,8 +216,9 @@ pub fn width(text: &str) -> usize {
 
 /// The width of a grapheme in columns. No grapheme is wider than two columns.
 pub fn grapheme_width(grapheme: &str) -> usize {
-    match grapheme {
-        "\n" | "\t" => 1,
+    // An ASCII character stays narrow, whatever combines with it.
+    match grapheme.as_bytes().first() {
+        Some(first) if first.is_ascii() => 1,
         _ => UnicodeWidthStr::width(grapheme).min(2),
     }
 }

@@ -74,8 +74,6 @@ pub struct Transcript {
     streamed: VecDeque<String>,
     /// The kind and id of the message that is arriving.
     open: Option<(TextKind, Option<String>)>,
-    /// The tokens that are used, and the cost.
-    usage: Option<String>,
     /// The title of the session.
     title: Option<String>,
 }
@@ -108,10 +106,6 @@ impl Transcript {
             }
             "notice" => self.notice(update),
             "compaction_update" => self.compaction(update),
-            "usage_update" => {
-                self.usage = usage(update);
-                Vec::new()
-            }
             "session_info_update" => {
                 if let Some(title) = update.get("title") {
                     self.title = title.as_str().map(acp_wire::printable::one_line);
@@ -137,9 +131,9 @@ impl Transcript {
         &self.terminals
     }
 
-    /// What the agent has reported about the session: its title, and the tokens that it has used.
-    pub fn facts(&self) -> Vec<String> {
-        self.title.iter().chain(&self.usage).cloned().collect()
+    /// The title of the session, as the agent has reported it.
+    pub fn title(&self) -> Option<&str> {
+        self.title.as_deref().filter(|title| !title.trim().is_empty())
     }
 
     /// Ends a turn. Returns the tool calls that have not ended, and the last state of the plans.
@@ -366,20 +360,6 @@ fn clean(text: &str) -> String {
 /// The end of a text.
 fn tail(text: &str, length: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(length))..]
-}
-
-/// The tokens that are used, such as `12k of 200k tokens, 0.05 USD`.
-fn usage(update: &Value) -> Option<String> {
-    let count = |it: u64| if it < 10_000 { it.to_string() } else { format!("{}k", it / 1000) };
-    let (used, size) = (update["used"].as_u64()?, update["size"].as_u64().unwrap_or(0));
-    let of = if size > 0 { format!(" of {}", count(size)) } else { String::new() };
-    let cost = match (update["cost"]["amount"].as_f64(), update["cost"]["currency"].as_str()) {
-        (Some(amount), Some(currency)) if amount.is_finite() && amount > 0.0 => {
-            format!(", {amount:.2} {}", acp_wire::printable::one_line(currency))
-        }
-        _ => String::new(),
-    };
-    Some(format!("{}{of} tokens{cost}", count(used)))
 }
 
 /// Decodes Base64. Ignores characters that do not belong to it.

@@ -98,15 +98,20 @@ struct Cut {
 /// Finds the end of the complete blocks in a text that ends with a line break.
 fn find_cut(text: &str) -> Option<Cut> {
     let mut depth = 0_usize;
-    // The last block, and the last item of a list that is the last block.
-    let mut last: Option<(Range<usize>, bool)> = None;
+    // The last block, whether it is code, and whether an empty line ends it.
+    let mut last: Option<(Range<usize>, bool, bool)> = None;
+    // The last item, if the last block is a list.
     let mut item: Option<usize> = None;
     for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
         match event {
             Event::Start(tag) => {
                 if depth == 0 {
                     let fenced = matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_)));
-                    last = Some((range, fenced));
+                    let ends = matches!(
+                        tag,
+                        Tag::Paragraph | Tag::Heading { .. } | Tag::BlockQuote(_) | Tag::Table(_)
+                    );
+                    last = Some((range, fenced, ends));
                     item = None;
                 } else if depth == 1 && matches!(tag, Tag::Item) {
                     item = Some(range.start);
@@ -115,13 +120,16 @@ fn find_cut(text: &str) -> Option<Cut> {
             }
             Event::End(_) => depth = depth.saturating_sub(1),
             _ if depth == 0 => {
-                last = Some((range, false));
+                last = Some((range, false, true));
                 item = None;
             }
             _ => {}
         }
     }
-    let (range, fenced) = last?;
+    let (range, fenced, ends) = last?;
+    if ends && text.lines().next_back().is_some_and(|line| line.trim().is_empty()) {
+        return Some(Cut { at: text.len(), continues: false, reopen: String::new() });
+    }
     let line_start = |at: usize| text[..at].rfind('\n').map_or(0, |before| before + 1);
     let start = line_start(range.start);
     if fenced && let Some(cut) = cut_code(text, start) {

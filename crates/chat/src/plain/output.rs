@@ -444,6 +444,10 @@ impl Output {
         }
         self.has_block = false;
         let held = std::mem::take(&mut self.held);
+        if self.options.terminal && !held.is_empty() {
+            self.text = None;
+            return self.line(&Line::styled(held.trim_end(), Style::BOLD));
+        }
         self.raw(&held);
         self.text = None;
         self.breaks.clear();

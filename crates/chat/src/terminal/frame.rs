@@ -107,6 +107,7 @@ impl State {
             .transcript
             .running()
             .iter()
+            .filter(|call| !self.is_asked_about(call))
             .flat_map(|call| self.running_call(call, now))
             .collect();
         let joined = self.last == Some(Group::ToolCall) && self.text.is_none();
@@ -114,6 +115,12 @@ impl State {
         for shown in self.transcript.plans().filter(|it| !plan::is_empty(it)) {
             add(plan::lines(shown, self.layout, Labels::Signs), false);
         }
+    }
+
+    /// Whether the open question is about this tool call. Then the question shows it.
+    fn is_asked_about(&self, call: &Value) -> bool {
+        let asked = self.question.as_ref().and_then(|open| open.question.tool_call.as_ref());
+        asked.is_some_and(|asked| asked["toolCallId"] == call["toolCallId"])
     }
 
     fn running_call(&self, call: &Value, now: Instant) -> Vec<Line> {
@@ -126,11 +133,8 @@ impl State {
             last.push(format!(" {time} s"), Style::DIM);
         }
         lines.extend(tool_call::locations(call, self.layout));
-        // The question shows the changes.
-        if self.question.is_none() {
-            let output = tool_call::output(call, self.transcript.terminals(), self.layout);
-            lines.extend(tail(output, RUNNING_LINES));
-        }
+        let output = tool_call::output(call, self.transcript.terminals(), self.layout);
+        lines.extend(tail(output, RUNNING_LINES));
         lines
     }
 
@@ -150,7 +154,8 @@ impl State {
         };
         let hint = Line::styled(hint, Style::DIM);
         let details = details(&open.question, self.layout);
-        let space = room.saturating_sub(lines.len() + choices.len() + 2);
+        let space = room.saturating_sub(lines.len() + choices.len() + 3);
+        let separated = space > 1 && !details.is_empty();
         if details.len() <= space {
             lines.extend(details);
         } else if space > 1 {
@@ -158,6 +163,9 @@ impl State {
             lines.extend(details.into_iter().take(space - 1));
             let text = format!("  … {more} more lines (Ctrl-O)");
             lines.push(Line::styled(text, Style::color(Color::Yellow)));
+        }
+        if separated {
+            lines.push(Line::new());
         }
         lines.extend(choices);
         lines.push(shorten_line(&hint, self.layout.width));
@@ -218,18 +226,15 @@ impl State {
 
     /// The facts that fit.
     fn facts_line(&self) -> Line {
-        let reported = self.transcript.facts();
-        let facts = self.facts.iter().map(|fact| one_line(fact));
+        let facts = self.facts.iter().map(String::as_str).chain(self.transcript.title());
         let mut line = Line::new();
-        for fact in facts.chain(reported) {
+        for fact in facts.map(one_line) {
             let separator = if line.spans.is_empty() { "" } else { " · " };
             let next = format!("{separator}{fact}");
             if line.width() + crate::text::width(&next) > self.layout.width {
                 break;
             }
-            if !line.text().split(" · ").any(|it| it == fact) {
-                line.push(next, Style::DIM);
-            }
+            line.push(next, Style::DIM);
         }
         line
     }

@@ -33,6 +33,11 @@ impl<W: Write> Screen<W> {
         self.error.take()
     }
 
+    /// Whether an output has failed. Then there are no others.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
     /// Prints finished lines, and draws the live region below them.
     pub(super) fn draw(&mut self, finished: &[Line], frame: &Frame, width: usize) {
         let same = self.drawn.as_ref().is_some_and(|(drawn, at)| drawn == frame && *at == width);

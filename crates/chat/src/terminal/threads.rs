@@ -141,7 +141,16 @@ impl Shared {
     /// Reads the keyboard until the chat ends.
     fn read_keyboard(&self, sender: &Sender<UserInput>, history: Option<&History>) {
         loop {
-            if self.lock().finished || sender.is_closed() {
+            let (finished, failed) = {
+                let core = self.lock();
+                (core.finished, core.screen.has_failed())
+            };
+            if finished || sender.is_closed() {
+                return;
+            }
+            if failed {
+                // The conversation notices the error when it handles this. The receiver may be gone.
+                let _ = sender.blocking_send(UserInput::End);
                 return;
             }
             let event = match event::poll(KEYBOARD) {
