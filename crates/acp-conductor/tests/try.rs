@@ -98,7 +98,8 @@ fn secrets_are_not_shown_on_the_wire() {
     let mut command = conductor(&["try", "--prompt", "hello", "--show-wire"]);
     let output = command.env("COLUMNS", "100000").output().expect("an end");
     let shown = text(&output.stdout);
-    let declared: Vec<&str> = shown.lines().filter(|line| line.contains("\"mcpServers\"")).collect();
+    let declared: Vec<&str> =
+        shown.lines().filter(|line| line.contains("\"mcpServers\"")).collect();
     assert!(declared.iter().any(|it| it.contains(r#""args":["mcp","#)), "{shown}");
     for line in declared {
         let values: Vec<&str> = line.split(r#""value":"#).skip(1).collect();

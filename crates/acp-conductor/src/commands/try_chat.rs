@@ -1,5 +1,7 @@
 //! `conductor try`: a chat with a chain.
 
+use std::path::Path;
+
 use acp_conductor::chat::{self, ChatEnd, WireDetail};
 use acp_conductor::{Mode, Spec, log};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -10,10 +12,11 @@ use crate::cli::{Color, ShowWire, TryArgs};
 
 /// `conductor try`: runs a chain and a chat with it.
 pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
-    let components = match options.components.is_empty() {
+    let mut components = match options.components.is_empty() {
         true => demo_chain()?,
         false => parse_components(&options.components)?,
     };
+    keep_log_out_of_the_chat(&mut components, options.log_file.as_deref())?;
     let mut style = chat::view::Style::default();
     match options.color {
         Color::Auto => {}
@@ -35,6 +38,32 @@ pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
         ChatEnd::AnswerFailed | ChatEnd::ChainEnded => Err(Failure { status: 1, line: None }),
         ChatEnd::Interrupted => Err(Failure { status: 130, line: None }),
     }
+}
+
+/// Lets the built-in component `log` write to the log file, or else to a file of its own, and says where it is.
+fn keep_log_out_of_the_chat(specs: &mut [Spec], log_file: Option<&Path>) -> Result<(), Failure> {
+    let own = log_file.is_none();
+    let path = match (log_file, acp_conductor::greeting_cache::cache_directory()) {
+        (Some(path), _) => path.to_owned(),
+        (None, Some(directory)) => directory.join("try-log.jsonl"),
+        (None, None) => {
+            std::env::temp_dir().join(format!("conductor-{}.jsonl", std::process::id()))
+        }
+    };
+    if !acp_conductor::builtin::keep_log_off_stderr(specs, &path) {
+        return Ok(());
+    }
+    if own {
+        // The file contains the log of the latest chat.
+        let failed = |why: String| Failure::run(format!("cannot write {}: {why}", path.display()));
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
+        }
+        let file = components::append::open_to_read(&path).map_err(failed)?;
+        file.set_len(0).map_err(|error| failed(error.to_string()))?;
+    }
+    log::print_error(&format!("conductor: the component log writes to {}\n", path.display()));
+    Ok(())
 }
 
 /// The chain of `conductor try` without arguments: a built-in proxy and the demo agent, as processes.
