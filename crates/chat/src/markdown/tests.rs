@@ -12,8 +12,16 @@ fn shown(lines: &[Line]) -> String {
 
 #[test]
 fn paragraphs_are_wrapped_and_separated() {
-    assert_eq!(rendered("one two\nthree\n\nfour", 9), "one two\nthree\n\nfour");
+    assert_eq!(rendered("one two three\n\nfour", 9), "one two\nthree\n\nfour");
     assert_eq!(rendered("one  \ntwo\\\nthree<br>four", 20), "one\ntwo\nthree\nfour");
+}
+
+/// A short line was broken on purpose. A long line was wrapped by its author.
+#[test]
+fn line_breaks_after_short_lines_stay() {
+    assert_eq!(rendered("Name: a\nAge: b", 40), "Name: a\nAge: b");
+    let long = "word ".repeat(14);
+    assert_eq!(rendered(&format!("{}\nlast", long.trim()), 80), format!("{long}last"));
 }
 
 #[test]
