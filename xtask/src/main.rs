@@ -4,7 +4,9 @@
 mod bench;
 mod cache;
 mod demo;
+mod editor;
 mod fuzz;
+mod markdown;
 mod mutants;
 mod packages;
 mod peers;
@@ -14,6 +16,7 @@ mod replay;
 mod test;
 mod tidy;
 mod tool;
+mod walk;
 mod wine;
 
 use std::process::ExitCode;
@@ -50,9 +53,11 @@ fn main() -> ExitCode {
         ["fuzz", ..] => fuzz::run(&arguments[1..]),
         ["mutants", ..] => mutants::run(&arguments[1..]),
         ["replay", ..] => replay::run(&arguments[1..]),
+        ["walk", ..] => walk::run_walk(&arguments[1..]),
         ["bench", ..] => bench::run(&arguments[1..]),
         _ => Err(format!(
-            "{USAGE}\n\n  mutants {}\n\n  {}\n\n  bench {}",
+            "{USAGE}\n\n  {}\n\n  mutants {}\n\n  {}\n\n  bench {}",
+            walk::USAGE,
             mutants::USAGE,
             replay::USAGE,
             bench::USAGE

@@ -19,7 +19,7 @@ use runner::{Folder, Outcome, Progress, Step, StepResult, time};
 
 use crate::cache::{Profile, PublishedCrate, ThirdPartyBuilds};
 use crate::tool::{at, cargo, ensure_installed, run};
-use crate::{demo, fuzz, packages, peers, picture, platforms, replay, tidy, tool, wine};
+use crate::{demo, fuzz, packages, peers, picture, platforms, replay, tidy, tool, walk, wine};
 
 const CARGO_DENY: PublishedCrate =
     PublishedCrate { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
@@ -45,7 +45,7 @@ const fn release(name: &'static str, about: &'static str) -> Step {
 
 /// All steps. Third-party programs come first, because they take longest in the first run. Steps that only compile
 /// follow. The tests come last: some of them measure speed, so they run alone.
-const STEPS: [Step; 23] = [
+const STEPS: [Step; 24] = [
     third_party(
         "peers",
         "build third-party editors, proxies, agents and conductors to test against",
@@ -84,6 +84,10 @@ const STEPS: [Step; 23] = [
     Step { needs: &["build-tests", "peers"], ..step("interop", "tests with third-party programs") },
     release("demo", "a conversation through a real chain"),
     release("picture", "make the README's picture"),
+    Step {
+        needs: &["fetch"],
+        ..release("walk", "follow the README from the first chat to a first proxy in an editor")
+    },
     Step { needs: &["fetch", "tools"], ..step("licences", "licences and sources of dependencies") },
     Step {
         needs: &["build-tests"],
@@ -274,6 +278,7 @@ fn only(name: &str) -> Result<(), String> {
         "demo" => demo::run(),
         // Whether the picture has changed is for a person to check.
         "picture" => picture::make().map(drop),
+        "walk" => walk::run_walk(&["--built".to_owned()]),
         "licences" => licences(),
         "windows-run" => wine::smoke_test(),
         "fuzz" => fuzz::run_briefly(),
@@ -318,14 +323,15 @@ fn tools() -> Result<(), String> {
     Ok(())
 }
 
-/// Installs the programs that tests run: those of the commands in the guide, shells, for completion, and a reader of
-/// manual pages.
+/// Installs the programs that tests run: those of the commands in the guide, shells, for completion, a terminal, and a
+/// reader of manual pages.
 fn test_programs() -> Result<(), String> {
     ensure_installed("jq", &["--version"], "jq")?;
     for shell in ["bash", "zsh", "fish"] {
         ensure_installed(shell, &["--version"], shell)?;
     }
     ensure_installed("elvish", &["-version"], "elvish")?;
+    ensure_installed("tmux", &["-V"], "tmux")?;
     // It has no option that only prints its version.
     ensure_installed("mandoc", &["/dev/null"], "mandoc")
 }

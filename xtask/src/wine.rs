@@ -1,8 +1,6 @@
 //! A smoke test of the Windows program under Wine: it starts, answers a prompt, restarts a killed proxy, and leaves no
 //! process behind, even if it is killed.
 
-mod editor;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, id};
 use std::time::{Duration, Instant};
@@ -11,9 +9,9 @@ use std::{env, fs, thread};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cache::CachedBuilds;
+use crate::editor::Editor;
 use crate::platforms::WINDOWS;
 use crate::tool::{at, cargo, ensure_installed, output_of, run};
-use editor::Editor;
 
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 
@@ -118,7 +116,7 @@ impl WineTest {
             inner.to_string(),
             format!("{conductor} demo-agent"),
         ];
-        Editor::start(self.command().arg("agent").args(components))
+        Editor::start(self.command().arg("agent").args(components), true)
     }
 
     fn killed_proxy(&self) -> Result<(), String> {

@@ -23,6 +23,8 @@ pub struct Layout {
     pub width: usize,
     /// Whether styles are shown. Otherwise Markdown keeps the signs that mark emphasis, code and headings.
     pub color: bool,
+    /// Whether a screen reader reads the text: there are no tables and no drawn lines.
+    pub linear: bool,
 }
 
 impl Layout {
@@ -116,8 +118,11 @@ impl Renderer {
             Event::HardBreak => self.push("\n"),
             Event::Rule => {
                 self.separate();
-                let width = self.room().min(40);
-                self.emit(&Line::styled("─".repeat(width), Style::DIM));
+                let rule = match self.layout.linear {
+                    true => "---".to_owned(),
+                    false => "─".repeat(self.room().min(40)),
+                };
+                self.emit(&Line::styled(rule, Style::DIM));
             }
             Event::TaskListMarker(done) => self.push(if done { "[x] " } else { "[ ] " }),
             Event::FootnoteReference(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
@@ -130,7 +135,8 @@ impl Renderer {
             Tag::Heading { level, .. } => self.start_heading(level),
             Tag::BlockQuote(_) => {
                 self.begin_block();
-                let gutter = Line::styled("│ ", Style::DIM);
+                let sign = if self.layout.linear { "> " } else { "│ " };
+                let gutter = Line::styled(sign, Style::DIM);
                 self.open(gutter.clone(), gutter, false);
             }
             Tag::CodeBlock(_) => {
@@ -195,7 +201,7 @@ impl Renderer {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    let lines = table.render(self.room());
+                    let lines = table.render(self.room(), self.layout.linear);
                     lines.iter().for_each(|line| self.emit(line));
                 }
             }
@@ -225,6 +231,7 @@ impl Renderer {
                 *number = number.saturating_add(1);
                 marker
             }
+            _ if self.layout.linear => "- ".to_owned(),
             _ => "• ".to_owned(),
         };
         let next = Line::from(" ".repeat(crate::text::width(&marker)).as_str());

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::markdown::{Block, blocks};
 use crate::tool::at;
 
 /// A page of the guide.
@@ -43,7 +44,7 @@ impl Page {
                 let (_, lines) = block.text.split_once("[dependencies]").unwrap_or_default();
                 let all = page.dependencies.get_or_insert_with(|| "[dependencies]\n".to_owned());
                 all.push_str(lines.trim_start());
-            } else if block.is_whole_rust()? {
+            } else if is_whole_rust(&block)? {
                 let (line, program) = (block.line, program(&block.text));
                 page.examples.push(Example { path: path.to_owned(), line, program });
             }
@@ -52,48 +53,21 @@ impl Page {
     }
 }
 
-/// A fenced block.
-struct Block {
-    /// What follows the backticks.
-    info: String,
-    line: usize,
-    text: String,
-}
-
-impl Block {
-    /// Whether rustdoc compiles the block and expects success. A fragment is marked `ignore` on the page.
-    fn is_whole_rust(&self) -> Result<bool, String> {
-        let mut is_rust = false;
-        for word in self.info.split(',').map(str::trim) {
-            match word {
-                "rust" => is_rust = true,
-                "no_run" | "should_panic" => {}
-                "ignore" | "compile_fail" => return Ok(false),
-                other if is_rust => {
-                    return Err(format!("line {}: unknown mark {other}", self.line));
-                }
-                _ => return Ok(false),
+/// Whether rustdoc compiles the block and expects success. A fragment is marked `ignore` on the page.
+fn is_whole_rust(block: &Block) -> Result<bool, String> {
+    let mut is_rust = false;
+    for word in block.info.split(',').map(str::trim) {
+        match word {
+            "rust" => is_rust = true,
+            "no_run" | "should_panic" => {}
+            "ignore" | "compile_fail" => return Ok(false),
+            other if is_rust => {
+                return Err(format!("line {}: unknown mark {other}", block.line));
             }
-        }
-        Ok(is_rust)
-    }
-}
-
-fn blocks(text: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    let mut open: Option<Block> = None;
-    for (number, line) in (1..).zip(text.lines()) {
-        match (line.trim_start().strip_prefix("```"), &mut open) {
-            (Some(info), None) => {
-                open =
-                    Some(Block { info: info.trim().to_owned(), line: number, text: String::new() });
-            }
-            (Some(_), Some(_)) => blocks.extend(open.take()),
-            (None, Some(block)) => block.text.extend([line, "\n"]),
-            (None, None) => {}
+            _ => return Ok(false),
         }
     }
-    blocks
+    Ok(is_rust)
 }
 
 /// The program that rustdoc makes of an example: with its hidden lines, and with a `main` around it.

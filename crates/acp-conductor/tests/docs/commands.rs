@@ -6,11 +6,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use testkit::test_chain::{binary, directory, with_timeout, write_script};
 
 use super::blocks::{self, Block};
-use super::pages;
+use super::{pages, root};
 
 /// Agents of others, by the names of their commands.
 const AGENTS: [&str; 16] = [
@@ -38,7 +39,8 @@ const PROXIES: [&str; 7] = ["my-proxy", "brief", "node", "python3", "first", "se
 /// Runs `conductor`. If the command is `conductor agent`, it also acts as the editor: it sends `initialize`, prints the
 /// answer and disconnects.
 const EDITOR: &str = r#"
-[ "$1" = agent ] || exec "$REAL" "$@"
+# A chain can be a component of another one.
+if [ "$1" != agent ] || [ -n "$IN_A_CHAIN" ]; then export IN_A_CHAIN=1; exec "$REAL" "$@"; fi
 for word; do case "$word" in --explain | --help) exec "$REAL" "$@" ;; esac; done
 pipes=$(mktemp -d)
 mkfifo "$pipes/in" "$pipes/out"
@@ -62,7 +64,7 @@ case "$1" in
         shift
         exec conductor "$@" ;;
     new) mkdir -p "$2/src"; touch "$2/Cargo.toml" ;;
-    add | install | test | xtask | bench) echo "cargo $*" ;;
+    add | build | install | test | xtask | bench) echo "cargo $*" ;;
     *) echo "the test does not know cargo $1" >&2; exit 1 ;;
 esac
 "#;
@@ -73,6 +75,20 @@ mkdir -p "$(basename "$2" .git)"
 "#;
 
 const NPM: &str = r#"[ "$1 $2" = "install -g" ] && echo "installed $3""#;
+
+/// The directory of the programs of the package `examples`, built on first use.
+fn examples() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let directory = binary("transparent").parent().expect("a directory").to_owned();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "examples", "--bins", "--target-dir"]);
+        cargo.arg(directory.parent().expect("the target directory")).current_dir(root());
+        assert!(cargo.status().expect("cargo").success(), "the examples cannot be built");
+        directory
+    };
+    BUILT.get_or_init(build).clone()
+}
 
 /// A directory with the programs that the documentation names. In `editor`, `conductor agent` runs as under an editor.
 pub fn programs(editor: bool) -> PathBuf {
@@ -86,6 +102,9 @@ pub fn programs(editor: bool) -> PathBuf {
         write_script(&bin, proxy, &run(&binary("transparent")));
     }
     write_script(&bin, "words", &run(&binary("word_count_proxy")));
+    for example in ["example-gate", "example-now"] {
+        write_script(&bin, example, &run(&examples().join(example)));
+    }
     for (name, script) in [("cargo", CARGO), ("git", GIT), ("npm", NPM)] {
         write_script(&bin, name, script);
     }
@@ -165,6 +184,17 @@ fn every_command_block_runs_as_printed() {
         }
     }
     assert!(seen >= 40, "the pages have {seen} command blocks: are they found?");
+}
+
+/// A recipe is a chapter with a command to paste.
+#[test]
+fn there_are_ten_recipes() {
+    let page = super::read("docs/recipes.md");
+    let chapters: Vec<&str> = page.split("\n## ").skip(1).collect();
+    assert!(chapters.len() >= 10, "{} recipes", chapters.len());
+    for chapter in chapters {
+        assert!(chapter.contains("\n```sh"), "a recipe without a command: {chapter}");
+    }
 }
 
 #[test]

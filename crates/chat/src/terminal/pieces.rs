@@ -105,8 +105,7 @@ impl State {
     pub(super) fn turn_ended(&mut self, stop_reason: Option<&str>) {
         self.end_turn();
         match stop_reason {
-            // An error was already shown.
-            Some("end_turn" | "error") => {}
+            Some("end_turn") => {}
             Some("cancelled") => self.note("(cancelled)"),
             Some(other) => self.note(&format!("(ended: {})", one_line(other).replace('_', " "))),
             None => self.note("(ended)"),

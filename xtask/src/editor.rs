@@ -1,20 +1,24 @@
-//! The editor of the smoke test.
+//! An editor that opens one session and sends prompts.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
+/// A running chain and the connection to it.
+#[derive(Debug)]
 pub struct Editor {
     conductor: Child,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
     session: String,
     last: u64,
+    /// Whether it prints each message.
+    show: bool,
 }
 
 impl Editor {
-    pub fn start(command: &mut Command) -> Result<Editor, String> {
+    pub fn start(command: &mut Command, show: bool) -> Result<Editor, String> {
         let mut conductor = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -23,7 +27,7 @@ impl Editor {
         let (input, output) =
             conductor.stdin.take().zip(conductor.stdout.take()).ok_or("no pipes")?;
         let output = BufReader::new(output).lines();
-        Ok(Editor { conductor, input: Some(input), output, session: String::new(), last: 0 })
+        Ok(Editor { conductor, input: Some(input), output, session: String::new(), last: 0, show })
     }
 
     /// Initialises the chain and opens a session.
@@ -57,13 +61,17 @@ impl Editor {
         self.last += 1;
         let request =
             json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params});
-        println!("→ {request}");
+        if self.show {
+            println!("→ {request}");
+        }
         let input = self.input.as_mut().ok_or("the connection is closed")?;
         writeln!(input, "{request}").map_err(|error| format!("{method}: {error}"))?;
         loop {
             let line = self.output.next().ok_or_else(|| format!("no answer to {method}"))?;
             let line = line.map_err(|error| error.to_string())?;
-            println!("← {line}");
+            if self.show {
+                println!("← {line}");
+            }
             let mut message: Value = serde_json::from_str(&line)
                 .map_err(|error| format!("{line:?} is no JSON: {error}"))?;
             if message["id"] == self.last && message.get("method").is_none() {
