@@ -95,7 +95,7 @@ fn parse_entry(line: &str) -> Option<(u64, Greeting)> {
 }
 
 /// The directory of conductor in the user's cache directory.
-pub fn cache_directory() -> Option<PathBuf> {
+pub(crate) fn cache_directory() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     set("XDG_CACHE_HOME")
         .or_else(|| set("LOCALAPPDATA"))

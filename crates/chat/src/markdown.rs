@@ -23,8 +23,6 @@ pub struct Layout {
     pub width: usize,
     /// Whether styles are shown. Otherwise Markdown keeps the signs that mark emphasis, code and headings.
     pub color: bool,
-    /// Whether a screen reader reads the text: there are no tables and no drawn lines.
-    pub linear: bool,
 }
 
 impl Layout {
@@ -118,11 +116,8 @@ impl Renderer {
             Event::HardBreak => self.push("\n"),
             Event::Rule => {
                 self.separate();
-                let rule = match self.layout.linear {
-                    true => "---".to_owned(),
-                    false => "─".repeat(self.room().min(40)),
-                };
-                self.emit(&Line::styled(rule, Style::DIM));
+                let width = self.room().min(40);
+                self.emit(&Line::styled("─".repeat(width), Style::DIM));
             }
             Event::TaskListMarker(done) => self.push(if done { "[x] " } else { "[ ] " }),
             Event::FootnoteReference(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
@@ -135,8 +130,7 @@ impl Renderer {
             Tag::Heading { level, .. } => self.start_heading(level),
             Tag::BlockQuote(_) => {
                 self.begin_block();
-                let sign = if self.layout.linear { "> " } else { "│ " };
-                let gutter = Line::styled(sign, Style::DIM);
+                let gutter = Line::styled("│ ", Style::DIM);
                 self.open(gutter.clone(), gutter, false);
             }
             Tag::CodeBlock(_) => {
@@ -201,7 +195,7 @@ impl Renderer {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    let lines = table.render(self.room(), self.layout.linear);
+                    let lines = table.render(self.room());
                     lines.iter().for_each(|line| self.emit(line));
                 }
             }
@@ -231,7 +225,6 @@ impl Renderer {
                 *number = number.saturating_add(1);
                 marker
             }
-            _ if self.layout.linear => "- ".to_owned(),
             _ => "• ".to_owned(),
         };
         let next = Line::from(" ".repeat(crate::text::width(&marker)).as_str());

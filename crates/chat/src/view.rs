@@ -19,6 +19,11 @@ pub trait View: Send {
     /// The component that the chain waits for, while the chat is starting or waits for an answer. `None` if unknown.
     fn awaited(&mut self, component: Option<&str>);
 
+    /// A session is open: its `sessionId`, `protocolVersion`, `cwd`, and the `agent` with its name and version.
+    fn session(&mut self, session: &Value) {
+        let _ = session;
+    }
+
     /// A remark of the chat itself. May have several lines.
     fn note(&mut self, text: &str);
 

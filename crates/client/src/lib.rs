@@ -2,14 +2,20 @@
 //!
 //! # Layout
 //! - [`connection`]: requests, answers and notifications over a pair of byte streams
+//! - [`workspace`]: the requests of an agent that a client performs: [`files`] and [`terminals`]
 //! - [`payload`]: reads any payload, and hides secrets in it
-//! - [`error`]: describes the errors of agents for people
+//! - [`error`]: describes the errors of agents for people; [`rpc_error`]: the errors that a client answers with
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]
 
 pub mod connection;
 pub mod error;
+pub mod files;
 pub mod payload;
+pub mod rpc_error;
+pub mod terminals;
+pub mod workspace;
 
-pub use connection::{Connection, Incoming};
+pub use connection::{Connection, Incoming, Outgoing};
+pub use workspace::{Reply, Workspace};

@@ -28,8 +28,48 @@ pub struct TryArgs {
     pub prompt: Vec<String>,
 
     /// Grant every permission that the agent requests, without asking.
+    ///
+    /// This includes files outside of the folder of the session.
     #[arg(long, short)]
     pub yes: bool,
+
+    /// The folder of the session [default: the current folder].
+    ///
+    /// The agent may read and write files in this folder. Other files need your permission.
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+
+    /// Give the session an MCP server. Repeatable.
+    ///
+    /// NAME=COMMAND runs a command line, quoted as in a shell. NAME=URL is a server with streamable
+    /// HTTP. A JSON object is passed on as ACP declares it, such as
+    /// {"name": "files", "command": "/bin/mcp", "args": [], "env": []}.
+    #[arg(long, value_name = "SERVER")]
+    pub mcp_server: Vec<String>,
+
+    /// Resume an earlier session. Its messages are not shown.
+    #[arg(long, value_name = "ID", conflicts_with = "load")]
+    pub resume: Option<String>,
+
+    /// Load an earlier session, and show its messages.
+    #[arg(long, value_name = "ID")]
+    pub load: Option<String>,
+
+    /// Print JSON: one object per line, for each prompt, update, permission, end of a turn, and error.
+    ///
+    /// docs/try.md describes the objects. Prompts are read from standard input, or given with --prompt.
+    #[arg(long, conflicts_with = "plain")]
+    pub json: bool,
+
+    /// Use plain text also on a terminal: no line editor, and nothing is redrawn.
+    ///
+    /// Suits screen readers.
+    #[arg(long)]
+    pub plain: bool,
+
+    /// Do not read or write the history of prompts.
+    #[arg(long)]
+    pub no_history: bool,
 
     /// The ACP version to request from the agent.
     #[arg(long, value_name = "VERSION", default_value_t = 1,
@@ -56,12 +96,17 @@ pub struct TryArgs {
 
     /// Write the log and the standard error of the components to this file.
     ///
-    /// Without this option both are discarded. The built-in component `log`, which otherwise writes to
-    /// standard error, writes to this file as well. Without this option it writes to a file of its own,
-    /// and the chat says where. PATH must be a regular file that you own, not a symbolic
+    /// Without this option both are discarded. PATH must be a regular file that you own, not a symbolic
     /// link, or a device in /dev.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
+
+    /// Record the chain in this file, so that the run can be replayed.
+    ///
+    /// The journal contains every line that is read or written, including secrets. Other users cannot
+    /// read the file. An existing journal is overwritten.
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
 
     /// The chain, written as for `conductor agent`: proxies, then the agent.
     #[arg(value_name = "COMPONENT")]

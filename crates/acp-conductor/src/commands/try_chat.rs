@@ -1,84 +1,131 @@
 //! `conductor try`: a chat with a chain.
 
-use std::path::Path;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 
-use acp_conductor::chat::{self, ChatEnd, WireDetail};
-use acp_conductor::{Mode, Spec, log};
+use acp_conductor::chat::{self, ChatEnd, Display, FirstSession, WireDetail};
+use acp_conductor::{Config, JournalFile, Mode, Spec, log};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::chain::{parse_components, wait_for_signal, with_chain};
 use super::output::Failure;
 use crate::cli::{Color, ShowWire, TryArgs};
 
+/// Shown after the first answer of the demo agent.
+const NEXT_STEP: &str = "\
+Now with a proxy, which adds a tool to the agent:
+  conductor try -- sparkle demo-agent
+Then with an agent of your own:
+  conductor try -- sparkle 'npx -y @agentclientprotocol/claude-agent-acp'";
+
 /// `conductor try`: runs a chain and a chat with it.
 pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
-    let mut components = match options.components.is_empty() {
-        true => demo_chain()?,
+    let components = match options.components.is_empty() {
+        true => vec![demo_agent()?],
         false => parse_components(&options.components)?,
     };
-    keep_log_out_of_the_chat(&mut components, options.log_file.as_deref())?;
-    let mut style = chat::view::Style::default();
-    match options.color {
-        Color::Auto => {}
-        Color::Always => style.color = true,
-        Color::Never => style.color = false,
-    }
-    let wire = options.show_wire.map(|which| match which {
-        ShowWire::Folded => WireDetail::Folded,
-        ShowWire::All => WireDetail::All,
-    });
-    let (prompts, yes, protocol) = (options.prompt.clone(), options.yes, options.protocol);
-    let chat_options = chat::Options { prompts, yes, wire, style, protocol };
+    let mut chat_options = chat_options(options)?;
     let start_log = || log::start_file_only(&options.log, options.log_file.as_deref());
-    let end = with_chain(Mode::Agent, components, &options.chain, start_log, async |config| {
-        chat::run(config, chat_options, interrupt_channel(), wait_for_signal(false)).await
-    })?;
-    match end.map_err(Failure::run)? {
+    // The journal is created after the reaper was forked, which would keep its lock.
+    let end = with_chain(
+        Mode::Agent,
+        components,
+        &options.chain,
+        start_log,
+        async |mut config: Config| {
+            let journal = options.journal.as_deref().map(JournalFile::create).transpose();
+            config.journal = journal.map_err(Failure::usage)?;
+            let chat_options = std::mem::take(&mut chat_options);
+            let chat = chat::run(config, chat_options, interrupt_channel(), wait_for_signal(false));
+            chat.await.map_err(Failure::run)
+        },
+    )?;
+    match end? {
         ChatEnd::Closed => Ok(()),
         ChatEnd::AnswerFailed | ChatEnd::ChainEnded => Err(Failure { status: 1, line: None }),
         ChatEnd::Interrupted => Err(Failure { status: 130, line: None }),
     }
 }
 
-/// Lets the built-in component `log` write to the log file, or else to a file of its own, and says where it is.
-fn keep_log_out_of_the_chat(specs: &mut [Spec], log_file: Option<&Path>) -> Result<(), Failure> {
-    let own = log_file.is_none();
-    let path = match (log_file, acp_conductor::greeting_cache::cache_directory()) {
-        (Some(path), _) => path.to_owned(),
-        (None, Some(directory)) => directory.join("try-log.jsonl"),
-        (None, None) => {
-            std::env::temp_dir().join(format!("conductor-{}.jsonl", std::process::id()))
-        }
+fn chat_options(options: &TryArgs) -> Result<chat::Options, Failure> {
+    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let interactive = terminal && options.prompt.is_empty() && !options.json;
+    let dumb = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
+    let display = match (options.json, interactive && !options.plain && !dumb) {
+        (true, _) => Display::Json,
+        (false, true) => Display::Terminal,
+        (false, false) => Display::Plain,
     };
-    if !acp_conductor::builtin::keep_log_off_stderr(specs, &path) {
-        return Ok(());
-    }
-    if own {
-        // The file contains the log of the latest chat.
-        let failed = |why: String| Failure::run(format!("cannot write {}: {why}", path.display()));
-        if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
-        }
-        let file = components::append::open_to_read(&path).map_err(failed)?;
-        file.set_len(0).map_err(|error| failed(error.to_string()))?;
-    }
-    log::print_error(&format!("conductor: the component log writes to {}\n", path.display()));
-    Ok(())
+    let set = |name: &str| std::env::var_os(name).is_some_and(|it| !it.is_empty());
+    let color = match options.color {
+        Color::Auto => io::stdout().is_terminal() && !dumb && !set("NO_COLOR"),
+        Color::Always => true,
+        Color::Never => false,
+    };
+    let history = if options.no_history { None } else { history_file() };
+    let wire = options.show_wire.map(|which| match which {
+        ShowWire::Folded => WireDetail::Folded,
+        ShowWire::All => WireDetail::All,
+    });
+    let mcp_servers = options.mcp_server.iter().map(|text| {
+        chat::mcp_server::parse(text)
+            .map_err(|why| Failure::usage(format!("--mcp-server is invalid: {why}")))
+    });
+    let session = match (&options.load, &options.resume) {
+        (Some(id), _) => FirstSession::Load(id.clone()),
+        (None, Some(id)) => FirstSession::Resume(id.clone()),
+        (None, None) => FirstSession::New,
+    };
+    let is_demo = options.components.is_empty();
+    let chat = ::chat::Options {
+        interactive,
+        yes: options.yes,
+        protocol: options.protocol,
+        folder: folder(options)?,
+        mcp_servers: mcp_servers.collect::<Result<_, _>>()?,
+        session,
+        next_step: if is_demo { NEXT_STEP.to_owned() } else { String::new() },
+        // The components may contain secrets.
+        resume_command: match is_demo {
+            true => "conductor try --resume ID".to_owned(),
+            false => "conductor try --resume ID -- …".to_owned(),
+        },
+        ..::chat::Options::default()
+    };
+    Ok(chat::Options { chat, prompts: options.prompt.clone(), wire, display, color, history })
 }
 
-/// The chain of `conductor try` without arguments: a built-in proxy and the demo agent, as processes.
-fn demo_chain() -> Result<Vec<Spec>, Failure> {
+/// The file with the prompts of earlier chats.
+fn history_file() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let folder = set("XDG_STATE_HOME")
+        .or_else(|| set("LOCALAPPDATA"))
+        .or_else(|| Some(set("HOME")?.join(".local").join("state")))?;
+    Some(folder.join("conductor").join("try-history"))
+}
+
+/// The folder of the session: an absolute path.
+fn folder(options: &TryArgs) -> Result<PathBuf, Failure> {
+    let Some(folder) = &options.cwd else {
+        return Ok(std::env::current_dir().unwrap_or_else(|_| "/".into()));
+    };
+    let found = std::path::absolute(folder).and_then(|path| match path.metadata()?.is_dir() {
+        true => Ok(path),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    });
+    found.map_err(|error| {
+        Failure::usage(format!("cannot use the folder {} of --cwd: {error}", folder.display()))
+    })
+}
+
+/// The chain of `conductor try` without arguments: the demo agent, as a process.
+fn demo_agent() -> Result<Spec, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::run(format!("cannot find the path of the conductor program: {error}"))
     })?;
-    let component = |name: &str, args: &[&str]| {
-        let json = serde_json::json!({ "name": name, "command": program, "args": args });
-        Spec::parse(&json.to_string()).map_err(Failure::run)
-    };
-    Ok(vec![
-        component("sparkle", &["component", "sparkle"])?,
-        component("demo-agent", &["demo-agent"])?,
-    ])
+    let json =
+        serde_json::json!({ "name": "demo-agent", "command": program, "args": ["demo-agent"] });
+    Spec::parse(&json.to_string()).map_err(Failure::run)
 }
 
 /// A channel that receives a message for each Ctrl-C from now on.

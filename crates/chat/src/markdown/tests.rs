@@ -2,7 +2,7 @@ use super::*;
 use crate::random::Random;
 
 fn rendered(markdown: &str, width: usize) -> String {
-    shown(&render(markdown, Layout { width, color: true, linear: false }))
+    shown(&render(markdown, Layout { width, color: true }))
 }
 
 fn shown(lines: &[Line]) -> String {
@@ -18,11 +18,10 @@ fn paragraphs_are_wrapped_and_separated() {
 
 #[test]
 fn without_styles_the_signs_of_emphasis_and_code_stay() {
-    let plain =
-        |markdown| shown(&render(markdown, Layout { width: 40, color: false, linear: false }));
+    let plain = |markdown| shown(&render(markdown, Layout { width: 40, color: false }));
     assert_eq!(plain("## A *b* **c** `d` ~~e~~"), "## A *b* **c** `d` ~~e~~");
     assert_eq!(rendered("## A *b* **c** `d` ~~e~~", 40), "A b c d e");
-    let lines = render("**b** `c`", Layout { width: 40, color: true, linear: false });
+    let lines = render("**b** `c`", Layout { width: 40, color: true });
     assert_eq!(lines[0].painted(true), "\x1b[1mb\x1b[0m \x1b[36mc\x1b[0m");
 }
 
@@ -82,13 +81,6 @@ fn tables_fit_into_the_width() {
 }
 
 #[test]
-fn a_screen_reader_gets_neither_tables_nor_drawn_lines() {
-    let text = "- one\n\n---\n\n> two\n\n| A | B |\n|--|--|\n| 1 | 2 |\n";
-    let lines = render(text, Layout { width: 40, color: false, linear: true });
-    assert_eq!(shown(&lines), "- one\n\n---\n\n> two\n\n• A: 1\n  B: 2".replace('•', "-"));
-}
-
-#[test]
 fn rules_and_html_are_shown() {
     assert_eq!(rendered("a\n\n---\n\nb", 10), "a\n\n──────────\n\nb");
     assert_eq!(rendered("<b>x</b> &lt;", 40), "<b>x</b> <");
@@ -125,7 +117,7 @@ fn a_text_that_arrives_in_parts_looks_like_the_whole_text() {
     let text = "# Title\n\nA paragraph\nof two lines.\n\n- one\n- two\n  - nested\n- three\n\n1. a\n2. b\n\n\
         ```rust\nfn main() {\n\n    one();\n}\n```\n\n> quote\n> more\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n---\n\n~~~\n\
         ```\n~~~\n#hashtag\n\nlast";
-    let layout = Layout { width: 30, color: true, linear: false };
+    let layout = Layout { width: 30, color: true };
     let whole = shown(&render(text, layout));
     for seed in 0..200 {
         let blocks = streamed(text, &mut Random::new(seed));
@@ -163,8 +155,7 @@ fn random_markdown_fits_into_every_width() {
     let mut random = Random::new(3);
     for _ in 0..1500 {
         let text = crate::text::clean(&random.text());
-        let layout =
-            Layout { width: 1 + random.below(60), color: random.below(2) == 0, linear: false };
+        let layout = Layout { width: 1 + random.below(60), color: random.below(2) == 0 };
         let blocks = streamed(&text, &mut random);
         for line in render(&text, layout).iter().chain(&joined(&blocks, layout)) {
             assert!(

@@ -105,7 +105,7 @@ impl Output {
             0 => PIPE_WIDTH,
             width => width,
         };
-        Layout { width: width.max(1), color: self.options.color, linear: true }
+        Layout { width: width.max(1), color: self.options.color }
     }
 
     fn labels(&self) -> Labels {
@@ -314,7 +314,8 @@ impl Output {
     pub(super) fn turn_ended(&mut self, stop_reason: Option<&str>) {
         self.end_turn();
         match stop_reason {
-            Some("end_turn") => {}
+            // An error was already shown.
+            Some("end_turn" | "error") => {}
             Some("cancelled") => self.note("(cancelled)"),
             Some(other) => self.note(&format!("(ended: {})", one_line(other).replace('_', " "))),
             None => self.note("(ended)"),

@@ -105,7 +105,8 @@ impl State {
     pub(super) fn turn_ended(&mut self, stop_reason: Option<&str>) {
         self.end_turn();
         match stop_reason {
-            Some("end_turn") => {}
+            // An error was already shown.
+            Some("end_turn" | "error") => {}
             Some("cancelled") => self.note("(cancelled)"),
             Some(other) => self.note(&format!("(ended: {})", one_line(other).replace('_', " "))),
             None => self.note("(ended)"),

@@ -2,22 +2,20 @@
 
 #![cfg(unix)]
 
-use std::fs::File;
+mod scripted;
+mod terminal;
+
 use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
 use testkit::test_chain::{directory, wait_until, write_script};
 
-/// The timeout of each step.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
 const EMBODIED: &str = "✓ embody_sparkle  You are working together with somebody, not for them.";
+
+/// A chain with a proxy that has a tool.
+const SPARKLE: [&str; 3] = ["--", "sparkle", "demo-agent --pace 0"];
 
 fn conductor(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
@@ -62,7 +60,7 @@ done
 
 #[test]
 fn the_first_prompt_embodies_sparkle() {
-    let shown = printed(&["--prompt", "hello"]);
+    let shown = printed(&[&["--prompt", "hello"][..], &SPARKLE].concat());
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines[..2], ["> hello", EMBODIED], "{shown}");
     assert!(shown.contains("\n\nHello! You said “hello”"), "{shown}");
@@ -71,7 +69,7 @@ fn the_first_prompt_embodies_sparkle() {
 
 #[test]
 fn show_wire_shows_every_message() {
-    let shown = printed(&["--prompt", "hello", "--show-wire"]);
+    let shown = printed(&[&["--prompt", "hello", "--show-wire"][..], &SPARKLE].concat());
     for expected in [
         "│ editor → sparkle      initialize #c:1 {\"protocolVersion\":1,",
         "│ demo-agent → sparkle  ✓ initialize #",
@@ -87,7 +85,7 @@ fn show_wire_shows_every_message() {
     assert!(shown.lines().all(|line| !line.starts_with('│') || line.chars().count() <= 100));
     let chunks =
         |shown: &str| shown.matches("│ sparkle → editor      session/update agent_").count();
-    let all = printed(&["--prompt", "hello", "--show-wire=all"]);
+    let all = printed(&[&["--prompt", "hello", "--show-wire=all"][..], &SPARKLE].concat());
     assert!(chunks(&shown) < 10 && chunks(&all) > 20, "{all}");
     assert!(!all.contains(" more\n"), "{all}");
 }
@@ -95,7 +93,8 @@ fn show_wire_shows_every_message() {
 /// The secret of the bridge to an MCP server is hidden.
 #[test]
 fn secrets_are_not_shown_on_the_wire() {
-    let mut command = conductor(&["try", "--prompt", "hello", "--show-wire"]);
+    let mut command =
+        conductor(&[&["try", "--prompt", "hello", "--show-wire"][..], &SPARKLE].concat());
     let output = command.env("COLUMNS", "100000").output().expect("an end");
     let shown = text(&output.stdout);
     let declared: Vec<&str> =
@@ -110,7 +109,10 @@ fn secrets_are_not_shown_on_the_wire() {
 /// In version 2 the answer to a prompt does not end the turn.
 #[test]
 fn in_version_2_a_turn_ends_when_the_agent_is_idle() {
-    let shown = printed(&["--protocol", "2", "--prompt", "hello", "--prompt", "use nothing"]);
+    let shown = printed(
+        &[&["--protocol", "2", "--prompt", "hello", "--prompt", "use nothing"][..], &SPARKLE]
+            .concat(),
+    );
     assert!(shown.starts_with(&format!("> hello\n{EMBODIED}\n")), "{shown}");
     let second = shown.find("> use nothing").expect("a second prompt");
     let answer = shown.find("what I can do.").expect("an answer");
@@ -120,7 +122,9 @@ fn in_version_2_a_turn_ends_when_the_agent_is_idle() {
     let edit = ["--protocol", "2", "--yes", "--prompt", "edit the file"];
     let allowed = printed(&[&edit[..], &chain].concat());
     assert!(allowed.contains("? Edit demo.txt: Allow once\n✓ Edit demo.txt\n"), "{allowed}");
-    let wire = printed(&["--protocol", "2", "--prompt", "hello", "--show-wire=all"]);
+    let wire = printed(
+        &[&["--protocol", "2", "--prompt", "hello", "--show-wire=all"][..], &SPARKLE].concat(),
+    );
     let idle = r#"session/update state_update {"state":"idle""#;
     let to_editor = wire.lines().filter(|line| line.contains("sparkle → editor"));
     assert_eq!(to_editor.filter(|line| line.contains(idle)).count(), 1, "{wire}");
@@ -144,7 +148,7 @@ fn every_legal_answer_is_accepted() {
 
 #[test]
 fn each_line_of_a_pipe_is_a_prompt() {
-    let mut child = conductor(&["try"])
+    let mut child = conductor(&[&["try"][..], &SPARKLE].concat())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -225,13 +229,21 @@ fn escape_sequences_of_components_do_not_reach_the_terminal() {
 
 #[test]
 fn an_error_answer_is_printed_and_the_status_is_1() {
-    let error = r#"printf '%s\n' "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32000,\"message\":\"out of\\nwords\"}}""#;
+    let error = r#"printf '%s\n' "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32603,\"message\":\"out of\\nwords\"}}""#;
     let agent = agent("try-error", error);
     let output =
         run_try(&["--prompt", "a", "--prompt", "b", "--", agent.to_str().expect("a path")]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout), "> a\n> b\n");
-    assert_eq!(text(&output.stderr), "error: out of words\nerror: out of words\n");
+    let stderr = text(&output.stderr);
+    assert_eq!(
+        stderr
+            .matches("error: agent 'agent' answered session/prompt with an error: out of")
+            .count(),
+        2,
+        "{stderr}"
+    );
+    assert_eq!(stderr.matches("  words\n").count(), 2, "{stderr}");
 }
 
 #[test]
@@ -267,165 +279,6 @@ fn colours_can_be_forced() {
     assert!(shown.starts_with("\x1b[1m> hello\x1b[0m\n"), "{shown:?}");
 }
 
-/// A terminal with a running chat.
-struct Terminal {
-    child: Child,
-    keys: File,
-    shown: Receiver<Vec<u8>>,
-    /// Output that was not waited for yet.
-    rest: String,
-    slave: OwnedFd,
-}
-
-impl Terminal {
-    fn new(arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
-        let (mut master, mut slave) = (-1, -1);
-        let mut size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-        let null = std::ptr::null_mut();
-        // SAFETY: fills in two descriptors, which are owned from here on.
-        let (master, slave) = unsafe {
-            assert_eq!(libc::openpty(&mut master, &mut slave, null, null.cast(), &raw mut size), 0);
-            (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
-        };
-        let stream = || Stdio::from(slave.try_clone().expect("a descriptor"));
-        let mut command = conductor(&[&["try"], arguments].concat());
-        command.env("TERM", "xterm").envs(environment.iter().copied());
-        command.stdin(stream()).stdout(stream()).stderr(stream());
-        // SAFETY: both calls may be made between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                libc::ioctl(0, libc::TIOCSCTTY as _, 0);
-                Ok(())
-            });
-        }
-        let child = command.spawn().expect("the conductor starts");
-        let (sender, shown) = channel();
-        let mut screen = master.try_clone().expect("a descriptor");
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = screen.read(&mut bytes) {
-                if sender.send(bytes[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Terminal { child, keys: master, shown, rest: String::new(), slave }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("a terminal");
-    }
-
-    /// Waits until this is shown. Returns all output up to its end.
-    fn wait_for(&mut self, wanted: &str) -> String {
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
-            if let Some(at) = self.rest.find(wanted) {
-                let rest = self.rest.split_off(at + wanted.len());
-                return std::mem::replace(&mut self.rest, rest);
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(bytes) = self.shown.recv_timeout(left) else {
-                panic!("{wanted:?} is not shown, but: {:?}", self.rest);
-            };
-            self.rest.push_str(&String::from_utf8_lossy(&bytes));
-        }
-    }
-
-    fn wait_for_prompt(&mut self) -> String {
-        self.wait_for("\r\x1b[K> ")
-    }
-
-    fn wait(&mut self) -> Option<i32> {
-        self.child.wait().expect("an end").code()
-    }
-
-    /// Whether the terminal echoes input, as it did before the chat.
-    fn echoes(&self) -> bool {
-        let modes = rustix::termios::tcgetattr(&self.slave).expect("a terminal");
-        modes.local_modes.contains(rustix::termios::LocalModes::ECHO)
-    }
-}
-
-#[test]
-fn in_a_terminal_the_user_can_edit_interrupt_and_leave() {
-    let mut terminal = Terminal::new(&["--", "demo-agent --pace 5"], &[]);
-    assert!(terminal.wait_for("\r\n").contains("You are talking to demo-agent."));
-    terminal.wait_for_prompt();
-    // Backspace, and a line that Ctrl-C discards.
-    terminal.press("helloo\x7f\r");
-    terminal.wait_for("Hello! You said “hello”");
-    terminal.wait_for_prompt();
-    terminal.press("nonsense\x03");
-    terminal.wait_for_prompt();
-    terminal.press("a long story\r");
-    terminal.wait_for("Once upon a time");
-    terminal.press("\x03");
-    let rest = terminal.wait_for("(cancelled)");
-    assert!(!rest.contains("playing still"), "{rest}");
-    terminal.wait_for_prompt();
-    // The arrow recalls the previous line.
-    terminal.press("\x1b[A");
-    terminal.wait_for("> a long story");
-    terminal.press("\x03");
-    terminal.wait_for_prompt();
-    terminal.press("\x04");
-    assert_eq!(terminal.wait(), Some(0));
-    assert!(terminal.echoes());
-}
-
-#[test]
-fn in_a_terminal_the_user_is_asked_for_permission() {
-    let mut terminal = Terminal::new(&["--", "demo-agent --pace 0"], &[("NO_COLOR", "1")]);
-    terminal.wait_for_prompt();
-    for (keys, shown) in
-        [("1\r", "✓ Edit demo.txt"), ("rej\r", "✗ Edit demo.txt"), ("\x03", "(cancelled)")]
-    {
-        terminal.press("edit the file\r");
-        let received_request = terminal.wait_for("choose 1 to 4: ");
-        assert!(
-            received_request.contains(
-                "? Edit demo.txt\r\n  1 Allow once\r\n  2 Always allow\r\n  3 Reject\r\n"
-            )
-        );
-        terminal.press("what?\r");
-        terminal.wait_for("Type the number of your choice.");
-        terminal.wait_for("choose 1 to 4: ");
-        terminal.press(keys);
-        terminal.wait_for(shown);
-        terminal.wait_for_prompt();
-    }
-    terminal.press("\x04");
-    assert_eq!(terminal.wait(), Some(0));
-}
-
-#[test]
-fn the_terminal_is_restored_when_the_chat_is_killed() {
-    let mut terminal = Terminal::new(&["--", "demo-agent"], &[]);
-    terminal.wait_for_prompt();
-    wait_until("the line is edited", || (!terminal.echoes()).then_some(()));
-    let pid = i32::try_from(terminal.child.id()).expect("a process id");
-    // SAFETY: a signal to a child that was not waited for.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
-    terminal.wait();
-    assert!(terminal.echoes());
-}
-
-#[test]
-fn in_a_dumb_terminal_the_user_is_asked_for_permission() {
-    let mut terminal = Terminal::new(&["--", "demo-agent --pace 0"], &[("TERM", "dumb")]);
-    terminal.wait_for("> ");
-    terminal.press("edit the file\r");
-    terminal.wait_for("choose 1 to 4: ");
-    terminal.press("1\r");
-    let shown = terminal.wait_for("✓ Edit demo.txt");
-    assert!(!shown.contains('\x1b'), "{shown:?}");
-    terminal.wait_for("> ");
-    terminal.press("\x04");
-    assert_eq!(terminal.wait(), Some(0));
-}
-
 #[test]
 fn an_interrupt_without_a_terminal_cancels_the_turn_and_ends_the_chat() {
     let mut child = conductor(&["try", "--prompt", "a long story", "--prompt", "hello"])
@@ -443,17 +296,6 @@ fn an_interrupt_without_a_terminal_cancels_the_turn_and_ends_the_chat() {
     stdout.read_to_string(&mut rest).expect("UTF-8");
     assert_eq!(child.wait().expect("an end").code(), Some(130));
     assert!(rest.ends_with("(cancelled)\n") && !rest.contains("hello"), "{rest}");
-}
-
-#[test]
-fn an_agent_that_is_killed_ends_the_chat_in_a_terminal() {
-    let agent = agent("try-idle", "kill -9 $$");
-    let mut terminal = Terminal::new(&["--", agent.to_str().expect("a path")], &[]);
-    terminal.wait_for_prompt();
-    terminal.press("die\r");
-    terminal.wait_for("killed by signal 9");
-    assert_eq!(terminal.wait(), Some(1));
-    assert!(terminal.echoes());
 }
 
 #[test]

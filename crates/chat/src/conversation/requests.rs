@@ -1,0 +1,325 @@
+//! The requests of the agent, and the questions to the user.
+
+use acp_wire::printable::{one_line, plain};
+use client::workspace::OutsideFile;
+use client::{Reply, rpc_error};
+use serde_json::{Value, json};
+
+use super::{Conversation, Phase, TaskResult};
+use crate::elicitation::{self, Form};
+use crate::view::{Choice, Question};
+
+/// A question that is not answered.
+#[derive(Debug)]
+pub(super) struct OpenQuestion {
+    /// The id of the request.
+    id: Value,
+    question: Question,
+    about: Subject,
+}
+
+/// What a question is about.
+#[derive(Debug)]
+enum Subject {
+    /// `session/request_permission`.
+    Permission,
+    /// A file outside of the folder of the session.
+    File { method: String, params: Value },
+    /// `elicitation/create`.
+    Elicitation(Form),
+}
+
+impl Conversation {
+    pub(super) fn on_request(&mut self, id: Value, method: &str, params: &Value) {
+        match method {
+            "session/request_permission" => self.on_permission_request(id, params),
+            "elicitation/create" => self.on_elicitation(id, params),
+            _ => match self.workspace.handle(method, params) {
+                Some(reply) => {
+                    if method == "terminal/create" {
+                        self.show_command(params);
+                    }
+                    self.reply(id, method, params, reply);
+                }
+                None => self.outgoing.answer(&id, &Err(rpc_error::method_not_found(method))),
+            },
+        }
+    }
+
+    /// Shows the command of a new terminal.
+    fn show_command(&self, params: &Value) {
+        let mut command = params["command"].as_str().unwrap_or_default().to_owned();
+        for argument in params["args"].as_array().into_iter().flatten() {
+            let argument = argument.as_str().unwrap_or_default();
+            match argument.contains(char::is_whitespace) || argument.is_empty() {
+                true => command.push_str(&format!(" '{argument}'")),
+                false => command.push_str(&format!(" {argument}")),
+            }
+        }
+        self.view.lock().note(&format!("$ {}", plain(command.trim())));
+    }
+
+    /// Answers a request now, or when its task is done.
+    fn reply(&mut self, id: Value, method: &str, params: &Value, reply: Reply) {
+        match reply {
+            Reply::Ready(outcome) => self.outgoing.answer(&id, &outcome),
+            Reply::Pending(work) => {
+                self.running.push(id.clone());
+                self.tasks.push(Box::pin(async move { (id, work.await) }));
+            }
+            Reply::Outside(file) => self.ask_about_file(id, method, params, &file),
+        }
+        self.show_terminals();
+    }
+
+    /// Answers a request whose task is done.
+    pub(crate) fn on_task(&mut self, (id, outcome): TaskResult) {
+        let Some(at) = self.running.iter().position(|it| *it == id) else { return };
+        self.running.remove(at);
+        self.show_terminals();
+        self.outgoing.answer(&id, &outcome);
+    }
+
+    /// The agent no longer waits for the answer to a request.
+    pub(super) fn on_cancelled_request(&mut self, id: &Value) {
+        let running = self.running.iter().position(|it| it == id);
+        let question = self.questions.iter().position(|it| it.id == *id);
+        if let Some(at) = running {
+            self.running.remove(at);
+        } else if let Some(open) = question.and_then(|at| self.questions.remove(at)) {
+            self.view.lock().answered(&open.question, "cancelled by the agent");
+            self.show_question();
+        } else {
+            return;
+        }
+        self.outgoing.answer(id, &Err(rpc_error::cancelled()));
+    }
+
+    fn on_permission_request(&mut self, id: Value, params: &Value) {
+        let question = self.permission_question(params);
+        let wanted = if self.options.yes { "allow" } else { "reject" };
+        let automatic = first_of_kind(&question.options, wanted);
+        let ask = self.options.interactive && !self.options.yes && !question.options.is_empty();
+        let open = OpenQuestion { id, question, about: Subject::Permission };
+        match self.phase {
+            Phase::Turn { cancelled: true } => self.answer(open, None),
+            _ if ask => self.ask(open),
+            _ => self.answer(open, automatic),
+        }
+    }
+
+    /// The question, with everything that is known about the tool call. Many agents send only its id.
+    fn permission_question(&self, params: &Value) -> Question {
+        let subject = &params["subject"];
+        let call = match subject["type"].as_str() {
+            Some("command") => json!({
+                "toolCallId": subject["toolCallId"],
+                "kind": "execute",
+                "rawInput": { "command": subject["command"], "cwd": subject["cwd"] },
+            }),
+            _ if subject.is_object() => subject["toolCall"].clone(),
+            _ => params["toolCall"].clone(),
+        };
+        let mut call = self.tool_calls.complete(&call);
+        if let Some(description) = params["description"].as_str() {
+            let text =
+                json!({ "type": "content", "content": { "type": "text", "text": description } });
+            match call["content"].as_array_mut() {
+                Some(content) => content.insert(0, text),
+                None => call["content"] = json!([text]),
+            }
+        }
+        let title = params["title"].as_str().or(call["title"].as_str()).unwrap_or("Use a tool");
+        let title = one_line(title);
+        let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let option = |it: &Value| Choice {
+            id: text(&it["optionId"]),
+            name: one_line(&text(&it["name"])),
+            kind: text(&it["kind"]),
+        };
+        let options = options.iter().map(option).collect();
+        Question { title, tool_call: Some(call), options }
+    }
+
+    fn ask_about_file(&mut self, id: Value, method: &str, params: &Value, file: &OutsideFile) {
+        let what = if file.write { "Write" } else { "Read" };
+        let path = one_line(&file.path.display().to_string());
+        let choice = |id: &str, name: &str| Choice {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            kind: id.to_owned(),
+        };
+        let call = json!({ "title": what, "kind": if file.write { "edit" } else { "read" },
+            "locations": [{ "path": path }] });
+        let question = Question {
+            title: format!("{what} {path}, which is outside of the folder of the session"),
+            tool_call: Some(call),
+            options: vec![choice("allow_once", "Allow once"), choice("reject_once", "Reject")],
+        };
+        let about = Subject::File { method: method.to_owned(), params: params.clone() };
+        let open = OpenQuestion { id, question, about };
+        match (self.phase, self.options.yes, self.options.interactive) {
+            (Phase::Turn { cancelled: true }, ..) => self.answer(open, None),
+            (_, true, _) => self.answer(open, Some(0)),
+            (_, false, true) => self.ask(open),
+            (_, false, false) => self.answer(open, Some(1)),
+        }
+    }
+
+    fn on_elicitation(&mut self, id: Value, params: &Value) {
+        let form = match elicitation::parse(params) {
+            Ok(form) => form,
+            Err(error) => return self.outgoing.answer(&id, &Err(error)),
+        };
+        let question = form.question();
+        let ask = self.options.interactive && question.options.len() > 1;
+        let open = OpenQuestion { id, question, about: Subject::Elicitation(form) };
+        match (self.phase, ask) {
+            (Phase::Turn { cancelled: true }, _) => self.answer(open, None),
+            (_, true) => self.ask(open),
+            // The last choice declines.
+            (_, false) => {
+                let last = open.question.options.len().checked_sub(1);
+                self.answer(open, last);
+            }
+        }
+    }
+
+    fn ask(&mut self, open: OpenQuestion) {
+        self.questions.push_back(open);
+        if self.questions.len() == 1 {
+            self.show_question();
+        }
+    }
+
+    /// Shows the oldest open question, or that there is none.
+    fn show_question(&self) {
+        self.view.lock().question(self.questions.front().map(|it| &it.question));
+    }
+
+    pub(super) fn on_choice(&mut self, index: usize) {
+        let valid = |it: &OpenQuestion| index < it.question.options.len();
+        if self.questions.front().is_some_and(valid)
+            && let Some(open) = self.questions.pop_front()
+        {
+            self.answer(open, Some(index));
+            self.show_question();
+        }
+    }
+
+    /// Answers the open question with a line: the number of a choice, or the start of its name. Returns whether the line
+    /// was an answer.
+    pub(super) fn answer_with_line(&mut self, line: &str) -> bool {
+        let Some(open) = self.questions.front() else { return false };
+        match parse_choice(&open.question.options, line) {
+            Some(index) => self.on_choice(index),
+            // A slash command, and a prompt for later.
+            None if line.starts_with('/') => return false,
+            None => {
+                self.view.lock().note("Answer the question first, with the number of your choice.")
+            }
+        }
+        true
+    }
+
+    /// Answers a question. `None` means that the turn was cancelled.
+    fn answer(&mut self, open: OpenQuestion, choice: Option<usize>) {
+        let OpenQuestion { id, question, about } = open;
+        let chosen = choice.and_then(|it| question.options.get(it));
+        let name = chosen.map_or("cancelled", |it| &it.name);
+        self.view.lock().answered(&question, name);
+        match about {
+            Subject::Permission => {
+                let outcome = match chosen {
+                    Some(choice) => json!({ "outcome": "selected", "optionId": choice.id }),
+                    None => json!({ "outcome": "cancelled" }),
+                };
+                self.outgoing.answer(&id, &Ok(json!({ "outcome": outcome })));
+            }
+            Subject::File { method, params } => {
+                match chosen.is_some_and(|it| it.id == "allow_once") {
+                    true => {
+                        if let Some(reply) = self.workspace.handle_allowed(&method, &params) {
+                            self.reply(id, &method, &params, reply);
+                        }
+                    }
+                    false => {
+                        let why =
+                            "permission denied: the file is outside of the folder of the session";
+                        self.outgoing.answer(&id, &Err(rpc_error::internal(why)));
+                    }
+                }
+            }
+            Subject::Elicitation(form) => self.outgoing.answer(&id, &Ok(form.answer(choice))),
+        }
+    }
+
+    /// Answers all open questions, because the turn was cancelled.
+    pub(super) fn cancel_questions(&mut self) {
+        let any = !self.questions.is_empty();
+        while let Some(open) = self.questions.pop_front() {
+            self.answer(open, None);
+        }
+        if any {
+            self.show_question();
+        }
+    }
+
+    /// The turn has ended, so the agent no longer waits for permissions. The requests are answered all the same.
+    pub(super) fn forget_permissions(&mut self) {
+        self.cancel_questions();
+    }
+}
+
+/// The first choice of a kind: once rather than always.
+fn first_of_kind(options: &[Choice], kind: &str) -> Option<usize> {
+    let once = options.iter().position(|it| it.kind == format!("{kind}_once"));
+    once.or_else(|| options.iter().position(|it| it.kind.starts_with(kind)))
+}
+
+/// Parses the choice of the user: a number, or the start of a name that only one choice has.
+fn parse_choice(options: &[Choice], line: &str) -> Option<usize> {
+    let line = line.trim().to_lowercase();
+    if let Ok(number) = line.parse::<usize>() {
+        return number.checked_sub(1).filter(|it| *it < options.len());
+    }
+    let begins = |it: &(usize, &Choice)| it.1.name.to_lowercase().starts_with(&line);
+    let mut fitting = options.iter().enumerate().filter(begins);
+    match (line.is_empty(), fitting.next(), fitting.next()) {
+        (false, Some((index, _)), None) => Some(index),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choices(list: &[(&str, &str)]) -> Vec<Choice> {
+        let choice = |(name, kind): &(&str, &str)| Choice {
+            id: (*name).into(),
+            name: (*name).into(),
+            kind: (*kind).into(),
+        };
+        list.iter().map(choice).collect()
+    }
+
+    #[test]
+    fn a_choice_is_a_number_or_the_start_of_a_name() {
+        let options = choices(&[("Allow once", ""), ("Allow always", ""), ("Reject", "")]);
+        assert_eq!(parse_choice(&options, " 2 "), Some(1));
+        assert_eq!(parse_choice(&options, "r"), Some(2));
+        let invalid = ["", "0", "4", "a", "x", "-1"];
+        assert!(invalid.iter().all(|line| parse_choice(&options, line).is_none()));
+    }
+
+    #[test]
+    fn an_automatic_answer_is_once_if_possible() {
+        let options =
+            choices(&[("A", "allow_always"), ("B", "allow_once"), ("C", "reject_always")]);
+        assert_eq!(first_of_kind(&options, "allow"), Some(1));
+        assert_eq!(first_of_kind(&options, "reject"), Some(2));
+        assert_eq!(first_of_kind(&options[..2], "reject"), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! The requests of an agent that a client performs: files and terminals.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+
+use serde_json::{Value, json};
+
+use crate::terminals::Terminals;
+use crate::{files, rpc_error};
+
+/// The result of a request: its result, or a JSON-RPC error object.
+pub type Outcome = Result<Value, Value>;
+
+/// How a request is answered.
+pub enum Reply {
+    /// Now.
+    Ready(Outcome),
+    /// When the future completes.
+    Pending(Pin<Box<dyn Future<Output = Outcome> + Send>>),
+    /// The request is about a file outside of the folder. Ask the user, and call [`Workspace::handle_allowed`].
+    Outside(OutsideFile),
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reply::Ready(outcome) => f.debug_tuple("Ready").field(outcome).finish(),
+            Reply::Pending(_) => f.write_str("Pending"),
+            Reply::Outside(file) => f.debug_tuple("Outside").field(file).finish(),
+        }
+    }
+}
+
+/// A file outside of the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutsideFile {
+    /// The path, with its symbolic links resolved.
+    pub path: PathBuf,
+    /// Whether the file is written.
+    pub write: bool,
+}
+
+/// The folder of a session, in which the agent may use files, and the terminals of the agent.
+#[derive(Debug)]
+pub struct Workspace {
+    folder: PathBuf,
+    terminals: Terminals,
+}
+
+impl Workspace {
+    /// A workspace in this folder. Its terminals have these environment variables.
+    pub fn new(folder: &Path, environment: Vec<(OsString, OsString)>) -> Workspace {
+        Workspace { folder: folder.to_owned(), terminals: Terminals::new(environment) }
+    }
+
+    /// The terminals.
+    pub fn terminals(&self) -> &Terminals {
+        &self.terminals
+    }
+
+    /// The terminals, to ask for their changes.
+    pub fn terminals_mut(&mut self) -> &mut Terminals {
+        &mut self.terminals
+    }
+
+    /// Handles a request. Returns `None` if the method is not about files or terminals.
+    pub fn handle(&mut self, method: &str, params: &Value) -> Option<Reply> {
+        match method {
+            "fs/read_text_file" | "fs/write_text_file" => Some(self.file(method, params, false)),
+            _ => self.terminal(method, params),
+        }
+    }
+
+    /// Handles a request about a file that may be outside of the folder.
+    pub fn handle_allowed(&mut self, method: &str, params: &Value) -> Option<Reply> {
+        match method {
+            "fs/read_text_file" | "fs/write_text_file" => Some(self.file(method, params, true)),
+            _ => self.terminal(method, params),
+        }
+    }
+
+    fn file(&self, method: &str, params: &Value, allowed: bool) -> Reply {
+        let Some(path) = params["path"].as_str() else {
+            return Reply::Ready(Err(rpc_error::invalid_params("`path` is missing")));
+        };
+        let write = method == "fs/write_text_file";
+        let path = match files::locate(&self.folder, Path::new(path)) {
+            Ok(located) if located.inside || allowed => located.path,
+            Ok(located) => return Reply::Outside(OutsideFile { path: located.path, write }),
+            Err(error) => return Reply::Ready(Err(error)),
+        };
+        let params = params.clone();
+        Reply::Pending(Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || match write {
+                true => match params["content"].as_str() {
+                    Some(content) => files::write_text(&path, content).map(|()| json!({})),
+                    None => Err(rpc_error::invalid_params("`content` is missing")),
+                },
+                false => files::read_text(&path, params["line"].as_u64(), params["limit"].as_u64())
+                    .map(|content| json!({ "content": content })),
+            });
+            done.await.unwrap_or_else(|error| Err(rpc_error::internal(&error.to_string())))
+        }))
+    }
+
+    fn terminal(&mut self, method: &str, params: &Value) -> Option<Reply> {
+        Some(Reply::Ready(match method {
+            "terminal/create" => self.terminals.create(&self.folder, params),
+            "terminal/output" => self.terminals.output(params),
+            "terminal/kill" => self.terminals.kill(params),
+            "terminal/release" => self.terminals.release(params),
+            "terminal/wait_for_exit" => match self.terminals.wait_for_exit(params) {
+                Ok(exit) => return Some(Reply::Pending(Box::pin(async { Ok(exit.await) }))),
+                Err(error) => Err(error),
+            },
+            _ => return None,
+        }))
+    }
+}
+
+/// The capabilities of a client with a workspace, for `initialize` in ACP version 1. Version 2 has no methods for files
+/// and terminals of the client.
+pub fn capabilities() -> Value {
+    json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true })
+}
