@@ -72,6 +72,24 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
     Ok(warnings)
 }
 
+/// Keeps the built-in component `log` off standard error, for a program that uses the terminal: without its option
+/// `--file`, it writes to `file`. Returns whether a component writes to `file`.
+pub fn keep_log_off_stderr(specs: &mut [Spec], file: &Path) -> bool {
+    let is_log = |spec: &&mut Spec| match spec.program.strip_prefix(PREFIX) {
+        Some(name) => name == "log",
+        None => spec.program == "log" && find_on_path("log").is_none(),
+    };
+    let mut uses_file = false;
+    for spec in specs.iter_mut().filter(is_log) {
+        if !spec.args.iter().any(|it| it == "--file" || it.starts_with("--file=")) {
+            spec.args.extend(["--file".to_owned(), file.display().to_string()]);
+            uses_file = true;
+        }
+        spec.args.push("--no-stderr".to_owned());
+    }
+    uses_file
+}
+
 /// The path of a command on the PATH.
 fn find_on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

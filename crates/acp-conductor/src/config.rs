@@ -47,6 +47,8 @@ pub struct Config {
     pub journal: Option<JournalFile>,
     /// Checks whether the peer on the outer streams has closed them, even if unread data is left.
     pub hung_up: Option<fn() -> bool>,
+    /// Is called once a second with what the chain waits for, while it ends and in [`explain`](crate::explain()).
+    pub report_wait: Option<fn(&str)>,
 }
 
 /// The timeouts and sizes of a chain.
@@ -117,6 +119,7 @@ impl Config {
             tap: None,
             journal: None,
             hung_up: None,
+            report_wait: None,
         }
     }
 

@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
 use crate::columns::Columns;
 use crate::config::Config;
 use crate::run::Shell;
+use crate::wait_report::WaitReport;
 use acp_wire::printable::one_line;
 
 /// The `initialize` request of a typical editor.
@@ -81,7 +82,9 @@ pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
     {
         let mut answered = pin!(read_answer(BufReader::new(reader)));
         let mut stop = pin!(stop);
+        let mut wait = WaitReport::new(shell.config.report_wait);
         poll_fn(|cx| {
+            wait.poll(cx, || shell.unanswered_initialize());
             if let Poll::Ready(ending) = shell.poll(cx) {
                 if let Ending::Failed(line) = ending {
                     failed = Some(line);
@@ -118,6 +121,17 @@ async fn read_answer(reader: impl AsyncBufRead + Unpin) -> Value {
 }
 
 impl Shell {
+    /// The component whose answer to `initialize` all others wait for, as a reason to wait.
+    fn unanswered_initialize(&self) -> Option<String> {
+        let chain = self.router().chain();
+        let is_asked = |seat: &Seat| {
+            let handshake = self.router().handshake(*seat);
+            handshake.is_some_and(|it| it.params.is_some() && it.answer.is_none())
+        };
+        let last = chain.seats().filter(is_asked).last()?;
+        Some(format!("{} to answer initialize", chain.name(last)))
+    }
+
     fn component_reports(&self) -> Vec<ComponentReport> {
         let chain = self.router().chain();
         chain.seats().map(|seat| self.component_report(seat)).collect()

@@ -10,7 +10,7 @@
 //! # Layout
 //! - [`config`]: the configuration of a chain; [`failure_policy`]: the part about failing components;
 //!   [`builtin`]: the built-in components
-//! - [`mod@run`]: the main loop; `shutdown`: how it ends
+//! - [`mod@run`]: the main loop; `shutdown`: how it ends; `wait_report`: what it waits for
 //! - [`mod@explain`]: `conductor agent --explain`
 //! - [`seat_io`]: the pipes and the component of one seat; [`link`]: one pipe; [`lines`]: splits bytes into
 //!   lines
@@ -52,6 +52,7 @@ pub mod status;
 pub mod stdio;
 pub mod tap;
 mod unauthenticated;
+mod wait_report;
 
 pub use config::{Config, Limits, Spec};
 pub use explain::explain;

@@ -35,6 +35,7 @@ use crate::mcp::clients::Clients;
 use crate::seat_io::SeatIo;
 use crate::status::StatusServer;
 use crate::tap::TapEvent;
+use crate::wait_report::WaitReport;
 
 /// The task yields to other tasks after this many rounds.
 const MAX_ROUNDS: usize = 32;
@@ -54,13 +55,19 @@ pub async fn run(
     let mut shell = Shell::new(config, reader, writer);
     let mut stop = pin!(stop);
     let mut stopped = false;
+    let mut wait: Option<WaitReport> = None;
     let ending = poll_fn(|cx| {
         if !stopped && stop.as_mut().poll(cx).is_ready() {
             stopped = true;
             shell.update_time();
             shell.handle(Input::Command(Command::Stop));
         }
-        shell.poll(cx)
+        let polled = shell.poll(cx);
+        if polled.is_pending() && shell.router().is_ending() {
+            let wait = wait.get_or_insert_with(|| WaitReport::new(shell.config.report_wait));
+            wait.poll(cx, || shell.open_requests_of());
+        }
+        polled
     })
     .await;
     match (ending, shell.shut_down().await) {

@@ -12,6 +12,7 @@ use crate::host::leftovers;
 use crate::link::Link;
 use crate::run::Shell;
 use crate::seat_io::SeatIo;
+use crate::wait_report::WaitReport;
 
 /// How long to wait for the exit of components after they were killed.
 const REAP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -36,23 +37,24 @@ impl Shell {
 
     async fn stop_components(&mut self) {
         let grace = self.config.limits.grace;
+        let mut wait = WaitReport::new(self.config.report_wait);
         let _ = tokio::time::timeout(grace, poll_fn(|cx| self.poll_flush(Seat::OUTER, cx))).await;
         self.seats[0].link.close_writer();
         for seat in self.all_seats().skip(1) {
             self.close_idle_inputs(seat);
         }
-        if tokio::time::timeout(grace / 2, self.all_exited()).await.is_ok() {
+        if tokio::time::timeout(grace / 2, self.all_exited(&mut wait)).await.is_ok() {
             return;
         }
         self.seats
             .iter()
             .filter_map(|io| io.component.as_ref())
             .for_each(RunningComponent::terminate);
-        if tokio::time::timeout(grace / 2, self.all_exited()).await.is_ok() {
+        if tokio::time::timeout(grace / 2, self.all_exited(&mut wait)).await.is_ok() {
             return;
         }
         self.seats.iter().filter_map(|io| io.component.as_ref()).for_each(RunningComponent::kill);
-        let _ = tokio::time::timeout(REAP_TIMEOUT, self.all_exited()).await;
+        let _ = tokio::time::timeout(REAP_TIMEOUT, self.all_exited(&mut wait)).await;
     }
 
     /// Writes the queue of a seat. Ready when the queue is empty or the peer has closed the pipe.
@@ -74,9 +76,26 @@ impl Shell {
         }
     }
 
+    /// The components that have not answered all requests yet, as a reason to wait.
+    pub(crate) fn open_requests_of(&self) -> Option<String> {
+        let chain = self.router().chain();
+        let owes = |seat: &Seat| self.router().requests().any(|it| it.responder == *seat);
+        let names: Vec<&str> = chain.seats().filter(owes).map(|seat| chain.name(seat)).collect();
+        (!names.is_empty()).then(|| format!("{} to answer open requests", names.join(", ")))
+    }
+
+    /// The components that are still running, as a reason to wait.
+    fn running_components(&self) -> Option<String> {
+        let chain = self.router().chain();
+        let runs = |seat: &Seat| self.seats[seat.index()].component.is_some();
+        let names: Vec<&str> = chain.seats().filter(runs).map(|seat| chain.name(seat)).collect();
+        (!names.is_empty()).then(|| format!("{} to exit", names.join(", ")))
+    }
+
     /// Waits until all components have exited. Discards their output.
-    async fn all_exited(&mut self) {
+    async fn all_exited(&mut self, wait: &mut WaitReport) {
         poll_fn(|cx| {
+            wait.poll(cx, || self.running_components());
             self.answer_status_requests(cx);
             while let Poll::Ready(Some(exit)) = self.exits.1.poll_recv(cx) {
                 if self.seat_io(exit.seat).incarnation == exit.incarnation {

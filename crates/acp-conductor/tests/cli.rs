@@ -428,6 +428,30 @@ fn on_a_terminal_the_chain_says_that_it_waits_for_an_editor() {
 }
 
 #[test]
+fn on_a_terminal_a_wait_of_more_than_a_second_is_explained() {
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
+        Terminal::start(command.args(arguments), Some(Stdio::piped()))
+    };
+    // The proxy waits for the agent, which does not answer.
+    let mut explain = start(&["agent", "--explain", "log --level error", "sleep 600"]);
+    explain.wait_for("\r\x1b[Kwaiting for sleep to answer initialize… ");
+    explain.press("\x03");
+    explain.wait_for("\r\x1b[Kconductor: interrupted before the handshake was complete");
+    assert_eq!(explain.wait().code(), Some(1));
+    assert!(explain.read_stdout().contains("did not answer initialize"));
+
+    let mut agent =
+        start(&["agent", "--grace", "6", "sh -c 'trap \"\" TERM; echo up >&2; read x; sleep 600'"]);
+    agent.wait_for("conductor try --grace 6 -- ");
+    agent.press(&format!("{INITIALIZE}\r"));
+    agent.wait_for("[sh] up");
+    agent.press("\x03");
+    agent.wait_for("\r\x1b[Kwaiting for sh to ");
+    agent.wait();
+}
+
+#[test]
 fn a_terminal_can_be_both_streams() {
     for program in PROGRAMS {
         let (mut test_end, program_end) = terminal();

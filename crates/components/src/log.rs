@@ -37,6 +37,10 @@ pub struct Log {
     /// Repeatable.
     #[arg(long, value_name = "WORD")]
     redact: Vec<String>,
+
+    /// Write nothing to standard error, not even errors. For a program that uses the terminal.
+    #[arg(long, hide = true, requires = "file")]
+    no_stderr: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -87,6 +91,7 @@ struct LogWriter {
 enum LogOutput {
     Stderr,
     File(File),
+    Nowhere,
 }
 
 impl BuiltIn for Log {
@@ -98,7 +103,8 @@ impl BuiltIn for Log {
 
     fn build(&self) -> acp_proxy::Component {
         // If the file has become unwritable since the check, the log goes to standard error.
-        let out = self.open().unwrap_or(LogOutput::Stderr);
+        let fallback = if self.no_stderr { LogOutput::Nowhere } else { LogOutput::Stderr };
+        let out = self.open().unwrap_or(fallback);
         let writer = LogWriter {
             options: self.clone(),
             out,
@@ -263,8 +269,10 @@ impl LogWriter {
         let written = match &mut self.out {
             LogOutput::Stderr => io::stderr().write_all(line.as_bytes()),
             LogOutput::File(file) => file.write_all(line.as_bytes()),
+            LogOutput::Nowhere => Ok(()),
         };
         if let Err(error) = written
+            && !self.options.no_stderr
             && !std::mem::replace(&mut self.reported_loss, true)
         {
             let _ = writeln!(io::stderr(), "log: cannot write, lines are lost: {error}");

@@ -96,7 +96,9 @@ pub struct TryArgs {
 
     /// Write the log and the standard error of the components to this file.
     ///
-    /// Without this option both are discarded. PATH must be a regular file that you own, not a symbolic
+    /// Without this option both are discarded. The built-in component `log`, which otherwise writes to
+    /// standard error, writes to this file as well. Without this option it writes to a file of its own,
+    /// and the chat says where. PATH must be a regular file that you own, not a symbolic
     /// link, or a device in /dev.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,

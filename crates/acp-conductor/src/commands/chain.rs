@@ -1,10 +1,13 @@
 //! `conductor agent` and `conductor proxy`: a chain on standard input and output.
 
+use std::io::IsTerminal;
+
 use acp_conductor::host::process::ProcessCleanup;
 use acp_conductor::{Config, Ending, JournalFile, Mode, Spec, log, stdio};
 
 use super::editor_hint;
 use super::output::{Failure, print, print_json};
+use super::progress;
 use crate::cli::{ChainArgs, ChainOptions, Switch};
 
 /// `conductor agent` and `conductor proxy`: runs a chain.
@@ -17,6 +20,7 @@ pub fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(
             let arguments: Vec<String> = std::env::args().collect();
             editor_hint::print(mode, &config.components, &components, &arguments);
             config.hung_up = Some(stdio::hung_up);
+            config.report_wait = std::io::stdin().is_terminal().then_some(progress::show);
             acp_conductor::run(config, stdio::outer_streams(), wait_for_signal(true)).await
         },
     )?;
@@ -32,8 +36,12 @@ pub fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Resu
         Mode::Agent,
         parse_components(&components)?,
         options,
-        async |config| acp_conductor::explain(config, wait_for_signal(true)).await,
+        async |mut config: Config| {
+            config.report_wait = Some(progress::show);
+            acp_conductor::explain(config, wait_for_signal(true)).await
+        },
     )?;
+    progress::clear();
     print(|out| match json {
         true => print_json(out, &report),
         false => write!(out, "{report}"),

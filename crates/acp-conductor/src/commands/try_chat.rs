@@ -1,7 +1,7 @@
 //! `conductor try`: a chat with a chain.
 
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use acp_conductor::chat::{self, ChatEnd, Display, FirstSession, WireDetail};
 use acp_conductor::{Config, JournalFile, Mode, Spec, log};
@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::chain::{parse_components, wait_for_signal, with_chain};
 use super::output::Failure;
+use super::progress;
 use crate::cli::{Color, ShowWire, TryArgs};
 
 /// Shown after the first answer of the demo agent.
@@ -20,10 +21,11 @@ Then with an agent of your own:
 
 /// `conductor try`: runs a chain and a chat with it.
 pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
-    let components = match options.components.is_empty() {
+    let mut components = match options.components.is_empty() {
         true => vec![demo_agent()?],
         false => parse_components(&options.components)?,
     };
+    keep_log_out_of_the_chat(&mut components, options.log_file.as_deref())?;
     let mut chat_options = chat_options(options)?;
     let start_log = || log::start_file_only(&options.log, options.log_file.as_deref());
     // The journal is created after the reaper was forked, which would keep its lock.
@@ -33,6 +35,7 @@ pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
         &options.chain,
         start_log,
         async |mut config: Config| {
+            config.report_wait = Some(progress::show);
             let journal = options.journal.as_deref().map(JournalFile::create).transpose();
             config.journal = journal.map_err(Failure::usage)?;
             let chat_options = std::mem::take(&mut chat_options);
@@ -97,11 +100,42 @@ fn chat_options(options: &TryArgs) -> Result<chat::Options, Failure> {
 
 /// The file with the prompts of earlier chats.
 fn history_file() -> Option<PathBuf> {
+    Some(state_folder()?.join("try-history"))
+}
+
+/// The folder of conductor for files that outlive a chat.
+fn state_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let folder = set("XDG_STATE_HOME")
         .or_else(|| set("LOCALAPPDATA"))
         .or_else(|| Some(set("HOME")?.join(".local").join("state")))?;
-    Some(folder.join("conductor").join("try-history"))
+    Some(folder.join("conductor"))
+}
+
+/// Lets the built-in component `log` write to the log file, or else to a file of its own, and says where it is.
+fn keep_log_out_of_the_chat(specs: &mut [Spec], log_file: Option<&Path>) -> Result<(), Failure> {
+    let own = log_file.is_none();
+    let path = match (log_file, state_folder()) {
+        (Some(path), _) => path.to_owned(),
+        (None, Some(folder)) => folder.join("try-log.jsonl"),
+        (None, None) => {
+            std::env::temp_dir().join(format!("conductor-{}.jsonl", std::process::id()))
+        }
+    };
+    if !acp_conductor::builtin::keep_log_off_stderr(specs, &path) {
+        return Ok(());
+    }
+    if own {
+        // The file contains the log of the latest chat.
+        let failed = |why: String| Failure::run(format!("cannot write {}: {why}", path.display()));
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
+        }
+        let file = components::append::open_to_read(&path).map_err(failed)?;
+        file.set_len(0).map_err(|error| failed(error.to_string()))?;
+    }
+    log::print_error(&format!("conductor: the component log writes to {}\n", path.display()));
+    Ok(())
 }
 
 /// The folder of the session: an absolute path.

@@ -227,6 +227,9 @@ mod tests {
     fn every_other_option_has_values() {
         let free = [
             "prompt",
+            "mcp_server",
+            "resume",
+            "load",
             "redact",
             "max_line",
             "init_timeout",

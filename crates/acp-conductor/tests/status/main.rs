@@ -6,6 +6,7 @@ mod clients;
 mod list;
 mod output;
 mod sockets;
+mod watch;
 
 use std::fs;
 use std::path::{Path, PathBuf};
