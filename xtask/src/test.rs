@@ -323,14 +323,15 @@ fn tools() -> Result<(), String> {
     Ok(())
 }
 
-/// Installs the programs that tests run: those of the commands in the guide, shells, for completion, and a reader of
-/// manual pages.
+/// Installs the programs that tests run: those of the commands in the guide, shells, for completion, a terminal, and a
+/// reader of manual pages.
 fn test_programs() -> Result<(), String> {
     ensure_installed("jq", &["--version"], "jq")?;
     for shell in ["bash", "zsh", "fish"] {
         ensure_installed(shell, &["--version"], shell)?;
     }
     ensure_installed("elvish", &["-version"], "elvish")?;
+    ensure_installed("tmux", &["-V"], "tmux")?;
     // It has no option that only prints its version.
     ensure_installed("mandoc", &["/dev/null"], "mandoc")
 }

@@ -10,11 +10,14 @@ pub use stream::{Block, MarkdownStream};
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::text::{Color, Line, Style, wrap};
+use crate::text::{Color, Line, Style, width, wrap};
 use table::Table;
 
 /// The maximum depth of lists and quotes that is indented. Deeper ones are shown at this depth.
 const MAX_DEPTH: usize = 12;
+
+/// A line of this width was probably wrapped: its line break is not shown.
+const WRAPPED: usize = 60;
 
 /// How to lay out text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub struct Layout {
     pub width: usize,
     /// Whether styles are shown. Otherwise Markdown keeps the signs that mark emphasis, code and headings.
     pub color: bool,
+    /// Whether a screen reader reads the text: there are no tables and no drawn lines.
+    pub linear: bool,
 }
 
 impl Layout {
@@ -76,6 +81,8 @@ struct Renderer {
     lists: Vec<Option<u64>>,
     /// The text of the current paragraph, heading or cell.
     inline: Line,
+    /// The width of the text since the last line break.
+    line_width: usize,
     styles: Vec<Style>,
     links: Vec<Link>,
     /// The text of the current code block.
@@ -91,6 +98,7 @@ impl Renderer {
             containers: Vec::new(),
             lists: Vec::new(),
             inline: Line::new(),
+            line_width: 0,
             styles: Vec::new(),
             links: Vec::new(),
             code: None,
@@ -112,12 +120,17 @@ impl Renderer {
                 "<br>" | "<br/>" | "<br />" => self.push("\n"),
                 html => self.push(html),
             },
-            Event::SoftBreak => self.push(" "),
+            // Agents break short lines on purpose. Long lines were wrapped.
+            Event::SoftBreak if self.line_width >= WRAPPED => self.push(" "),
+            Event::SoftBreak => self.push("\n"),
             Event::HardBreak => self.push("\n"),
             Event::Rule => {
                 self.separate();
-                let width = self.room().min(40);
-                self.emit(&Line::styled("─".repeat(width), Style::DIM));
+                let rule = match self.layout.linear {
+                    true => "---".to_owned(),
+                    false => "─".repeat(self.room().min(40)),
+                };
+                self.emit(&Line::styled(rule, Style::DIM));
             }
             Event::TaskListMarker(done) => self.push(if done { "[x] " } else { "[ ] " }),
             Event::FootnoteReference(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
@@ -130,7 +143,8 @@ impl Renderer {
             Tag::Heading { level, .. } => self.start_heading(level),
             Tag::BlockQuote(_) => {
                 self.begin_block();
-                let gutter = Line::styled("│ ", Style::DIM);
+                let sign = if self.layout.linear { "> " } else { "│ " };
+                let gutter = Line::styled(sign, Style::DIM);
                 self.open(gutter.clone(), gutter, false);
             }
             Tag::CodeBlock(_) => {
@@ -195,7 +209,7 @@ impl Renderer {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    let lines = table.render(self.room());
+                    let lines = table.render(self.room(), self.layout.linear);
                     lines.iter().for_each(|line| self.emit(line));
                 }
             }
@@ -225,9 +239,10 @@ impl Renderer {
                 *number = number.saturating_add(1);
                 marker
             }
+            _ if self.layout.linear => "- ".to_owned(),
             _ => "• ".to_owned(),
         };
-        let next = Line::from(" ".repeat(crate::text::width(&marker)).as_str());
+        let next = Line::from(" ".repeat(width(&marker)).as_str());
         self.open(Line::from(marker.as_str()), next, true);
     }
 
@@ -259,10 +274,15 @@ impl Renderer {
     fn push(&mut self, text: &str) {
         let style = self.style();
         self.inline.push(text, style);
+        match text.rsplit_once('\n') {
+            Some((_, rest)) => self.line_width = width(rest),
+            None => self.line_width += width(text),
+        }
     }
 
     fn inline_code(&mut self, code: &str) {
         let style = Style::color(Color::Cyan).and(self.style());
+        self.line_width += width(code);
         match self.layout.color {
             true => self.inline.push(code, style),
             false => self.inline.push(format!("`{code}`"), style),
@@ -321,6 +341,7 @@ impl Renderer {
 
     /// Shows the current paragraph.
     fn flush(&mut self) {
+        self.line_width = 0;
         if self.inline.is_blank() {
             self.inline = Line::new();
             return;

@@ -34,10 +34,11 @@ impl Table {
         }
     }
 
-    pub(super) fn render(&self, room: usize) -> Vec<Line> {
-        match self.widths(room) {
+    /// The lines of the table. `linear` asks for a list of its rows.
+    pub(super) fn render(&self, room: usize, linear: bool) -> Vec<Line> {
+        match self.widths(room).filter(|_| !linear) {
             Some(widths) => self.grid(&widths),
-            None => self.list(room),
+            None => self.list(room, if linear { "- " } else { "• " }),
         }
     }
 
@@ -113,7 +114,7 @@ impl Table {
     }
 
     /// Each row as a list of its cells.
-    fn list(&self, room: usize) -> Vec<Line> {
+    fn list(&self, room: usize, sign: &str) -> Vec<Line> {
         let nothing = Line::new();
         let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
         let mut lines = Vec::new();
@@ -125,7 +126,7 @@ impl Table {
                     line.push(": ", Style::BOLD);
                 }
                 line.append(cell);
-                let first = Line::from(if index == 0 { "• " } else { "  " });
+                let first = Line::from(if index == 0 { sign } else { "  " });
                 lines.extend(wrap(&line, room, &first, &Line::from("    ")));
             }
         }

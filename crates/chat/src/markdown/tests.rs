@@ -2,7 +2,7 @@ use super::*;
 use crate::random::Random;
 
 fn rendered(markdown: &str, width: usize) -> String {
-    shown(&render(markdown, Layout { width, color: true }))
+    shown(&render(markdown, Layout { width, color: true, linear: false }))
 }
 
 fn shown(lines: &[Line]) -> String {
@@ -12,16 +12,25 @@ fn shown(lines: &[Line]) -> String {
 
 #[test]
 fn paragraphs_are_wrapped_and_separated() {
-    assert_eq!(rendered("one two\nthree\n\nfour", 9), "one two\nthree\n\nfour");
+    assert_eq!(rendered("one two three\n\nfour", 9), "one two\nthree\n\nfour");
     assert_eq!(rendered("one  \ntwo\\\nthree<br>four", 20), "one\ntwo\nthree\nfour");
+}
+
+/// A short line was broken on purpose. A long line was wrapped by its author.
+#[test]
+fn line_breaks_after_short_lines_stay() {
+    assert_eq!(rendered("Name: a\nAge: b", 40), "Name: a\nAge: b");
+    let long = "word ".repeat(14);
+    assert_eq!(rendered(&format!("{}\nlast", long.trim()), 80), format!("{long}last"));
 }
 
 #[test]
 fn without_styles_the_signs_of_emphasis_and_code_stay() {
-    let plain = |markdown| shown(&render(markdown, Layout { width: 40, color: false }));
+    let plain =
+        |markdown| shown(&render(markdown, Layout { width: 40, color: false, linear: false }));
     assert_eq!(plain("## A *b* **c** `d` ~~e~~"), "## A *b* **c** `d` ~~e~~");
     assert_eq!(rendered("## A *b* **c** `d` ~~e~~", 40), "A b c d e");
-    let lines = render("**b** `c`", Layout { width: 40, color: true });
+    let lines = render("**b** `c`", Layout { width: 40, color: true, linear: false });
     assert_eq!(lines[0].painted(true), "\x1b[1mb\x1b[0m \x1b[36mc\x1b[0m");
 }
 
@@ -81,6 +90,13 @@ fn tables_fit_into_the_width() {
 }
 
 #[test]
+fn a_screen_reader_gets_neither_tables_nor_drawn_lines() {
+    let text = "- one\n\n---\n\n> two\n\n| A | B |\n|--|--|\n| 1 | 2 |\n";
+    let lines = render(text, Layout { width: 40, color: false, linear: true });
+    assert_eq!(shown(&lines), "- one\n\n---\n\n> two\n\n• A: 1\n  B: 2".replace('•', "-"));
+}
+
+#[test]
 fn rules_and_html_are_shown() {
     assert_eq!(rendered("a\n\n---\n\nb", 10), "a\n\n──────────\n\nb");
     assert_eq!(rendered("<b>x</b> &lt;", 40), "<b>x</b> <");
@@ -117,7 +133,7 @@ fn a_text_that_arrives_in_parts_looks_like_the_whole_text() {
     let text = "# Title\n\nA paragraph\nof two lines.\n\n- one\n- two\n  - nested\n- three\n\n1. a\n2. b\n\n\
         ```rust\nfn main() {\n\n    one();\n}\n```\n\n> quote\n> more\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n---\n\n~~~\n\
         ```\n~~~\n#hashtag\n\nlast";
-    let layout = Layout { width: 30, color: true };
+    let layout = Layout { width: 30, color: true, linear: false };
     let whole = shown(&render(text, layout));
     for seed in 0..200 {
         let blocks = streamed(text, &mut Random::new(seed));
@@ -155,7 +171,8 @@ fn random_markdown_fits_into_every_width() {
     let mut random = Random::new(3);
     for _ in 0..1500 {
         let text = crate::text::clean(&random.text());
-        let layout = Layout { width: 1 + random.below(60), color: random.below(2) == 0 };
+        let layout =
+            Layout { width: 1 + random.below(60), color: random.below(2) == 0, linear: false };
         let blocks = streamed(&text, &mut random);
         for line in render(&text, layout).iter().chain(&joined(&blocks, layout)) {
             assert!(

@@ -105,7 +105,7 @@ impl Output {
             0 => PIPE_WIDTH,
             width => width,
         };
-        Layout { width: width.max(1), color: self.options.color }
+        Layout { width: width.max(1), color: self.options.color, linear: true }
     }
 
     fn labels(&self) -> Labels {

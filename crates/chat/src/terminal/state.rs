@@ -64,7 +64,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(color: bool, columns: usize, rows: usize, history: Vec<String>) -> State {
         State {
-            layout: Layout { width: columns.max(1), color },
+            layout: Layout { width: columns.max(1), color, linear: false },
             height: rows.max(1),
             transcript: Transcript::default(),
             text: None,

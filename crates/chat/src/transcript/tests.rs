@@ -5,7 +5,7 @@ use super::*;
 use crate::markdown::Layout;
 use crate::text::Line;
 
-const LAYOUT: Layout = Layout { width: 60, color: false };
+const LAYOUT: Layout = Layout { width: 60, color: false, linear: false };
 
 fn shown(lines: &[Line]) -> String {
     lines.iter().map(|line| format!("{}\n", line.clone().trimmed().text())).collect()
