@@ -25,7 +25,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   demo             run a conversation through a chain of two proxies, and print what the editor sees
-  picture          write docs/try.svg, the picture of `conductor try` in the README
+  picture [PROGRAM]
+                   write docs/try.svg, the picture of `conductor try` in the guide
   test             run all checks, including those for macOS and Windows. Installs the tools that it
                    needs, and first prints its steps and how long they take
   test --quick     run the checks that need no third-party program: format, house rules, lints and
@@ -47,7 +48,8 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["demo"] => demo::run(),
         ["test", ..] => test::start(&arguments[1..]),
-        ["picture"] => picture::run(),
+        ["picture"] => picture::run(None),
+        ["picture", program] => picture::run(Some(program)),
         ["peers"] => peers::ensure().map(|index| println!("{}", index.display())),
         ["tidy"] => tidy::run(),
         ["fuzz", ..] => fuzz::run(&arguments[1..]),

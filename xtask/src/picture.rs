@@ -1,26 +1,36 @@
-//! `cargo xtask picture`: draws the output of `conductor try` for the README.
+//! `cargo xtask picture`: draws a chat with `conductor try` for the guide.
 //!
-//! It runs a short conversation with the real program and draws the coloured output as an SVG. The picture does not
-//! depend on the machine, so it changes only with the program.
+//! It runs a short conversation with the real program in a real terminal (tmux), and draws what the terminal shows as an
+//! SVG. The picture does not depend on the machine, so it changes only with the program.
 
 use std::fmt::Write;
-use std::path::Path;
-use std::process::Command;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, id};
+use std::time::{Duration, Instant};
+use std::{env, thread};
 
-use crate::tool::release;
+use crate::tool::{at, ensure_installed, output_of, release, run as run_command};
 
 /// The command as the picture shows it.
-const ARGUMENTS: [&str; 4] = ["try", "--show-wire", "--prompt", "hello"];
+const COMMAND: &str = "conductor try context demo-agent";
 
-/// The number of characters in a line.
-const COLUMNS: usize = 100;
+/// What the user enters, and the last text that the chat then shows.
+const CONVERSATION: [(&str, &str); 3] = [
+    ("", "Ctrl-D leaves"),
+    ("hello", "what I can do."),
+    ("edit notes.txt", "Press a key to answer."),
+];
 
-/// The pause of the agent between two words, in milliseconds. It is long, so that the order of the output does not
-/// change.
-const PACE: &str = "150";
+/// The size of the terminal.
+const COLUMNS: usize = 84;
+const ROWS: usize = 32;
 
-/// The picture shows a run that two runs agree on. This is the maximum number of runs.
-const MAX_RUNS: usize = 10;
+/// How long the chat may take to show a text.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often the terminal is read.
+const INTERVAL: Duration = Duration::from_millis(100);
 
 const CELL: f64 = 8.0;
 const LINE: f64 = 18.0;
@@ -33,61 +43,96 @@ const FOREGROUND: &str = "#d7dae0";
 /// The path of the picture.
 pub const PLACE: &str = "docs/try.svg";
 
-pub fn run() -> Result<(), String> {
+/// Writes the picture of a program; by default of the release build.
+pub fn run(program: Option<&str>) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let place = root.join(PLACE);
-    std::fs::write(&place, make()?).map_err(|error| format!("{}: {error}", place.display()))
+    let picture = match program {
+        Some(program) => draw_chat(&fs::canonicalize(program).map_err(at(Path::new(program)))?)?,
+        None => make()?,
+    };
+    fs::write(&place, picture).map_err(at(&place))
 }
 
-/// Draws the picture without writing the file.
+/// Draws the picture of the release build without writing the file.
 pub fn make() -> Result<String, String> {
-    let program = release()?.join("conductor").display().to_string();
-    let mut seen = Vec::new();
-    for _ in 0..MAX_RUNS {
-        let shown = record(&program)?;
-        if seen.contains(&shown) {
-            let command = format!("\x1b[1m$ conductor {}\x1b[0m\n", ARGUMENTS.join(" "));
-            return Ok(draw(&(command + &shown)));
-        }
-        seen.push(shown);
-    }
-    Err(format!("of {MAX_RUNS} runs, no two have the same output"))
+    draw_chat(&release()?.join("conductor"))
 }
 
-fn record(program: &str) -> Result<String, String> {
-    let component = |name: &str, arguments: &[&str]| {
-        serde_json::json!({ "name": name, "command": program, "args": arguments }).to_string()
-    };
-    let output = Command::new(program)
-        .args(ARGUMENTS)
-        .args(["--color", "always", "--"])
-        // No configured chain, so the default one runs.
-        .arg(component("sparkle", &["component", "sparkle"]))
-        .arg(component("demo-agent", &["demo-agent", "--pace", PACE]))
-        .env("COLUMNS", COLUMNS.to_string())
+fn draw_chat(program: &Path) -> Result<String, String> {
+    ensure_installed("tmux", &["-V"], "tmux")?;
+    let screen = Terminal::start(program)?.chat()?;
+    Ok(draw(&format!("\x1b[1m$ {COMMAND}\x1b[0m\n\n{}\n", screen.trim_end())))
+}
+
+/// A terminal that runs the chat, in a project of its own.
+struct Terminal {
+    folder: PathBuf,
+    /// The name of tmux's socket.
+    socket: String,
+}
+
+impl Terminal {
+    fn start(program: &Path) -> Result<Terminal, String> {
+        let folder = env::temp_dir().join(format!("conductor-picture-{}", id()));
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        let terminal = Terminal { folder, socket: format!("conductor-picture-{}", id()) };
+        let words = COMMAND.strip_prefix("conductor").unwrap_or_default();
+        let command = format!("'{}'{words}", program.display());
+        let (columns, rows) = (COLUMNS.to_string(), ROWS.to_string());
+        let mut start =
+            terminal.tmux(&["new-session", "-d", "-x", &columns, "-y", &rows, &command]);
         // The picture must not show the user's environment.
-        .current_dir("/")
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        start.current_dir(&terminal.folder).env("HOME", &terminal.folder).env_remove("NO_COLOR");
+        for name in ["XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"] {
+            start.env(name, &terminal.folder);
+        }
+        run_command(&mut start)?;
+        Ok(terminal)
     }
-    let shown = String::from_utf8(output.stdout).map_err(|error| error.to_string())?;
-    Ok(without_paths(&shown))
+
+    fn tmux(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &self.socket, "-f", "/dev/null"]).args(arguments);
+        command
+    }
+
+    /// Runs the conversation. Returns the screen, with colours.
+    fn chat(&self) -> Result<String, String> {
+        for (entered, shown) in CONVERSATION {
+            if !entered.is_empty() {
+                run_command(&mut self.tmux(&["send-keys", "-l", entered]))?;
+                run_command(&mut self.tmux(&["send-keys", "Enter"]))?;
+            }
+            self.wait_for(shown)?;
+        }
+        let screen = output_of(&mut self.tmux(&["capture-pane", "-p", "-e"]))?;
+        Ok(screen.replace(&self.folder.display().to_string(), "~/project"))
+    }
+
+    fn wait_for(&self, shown: &str) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let screen = output_of(&mut self.tmux(&["capture-pane", "-p"]))?;
+            // A text may be wrapped.
+            let words: Vec<&str> = screen.split_whitespace().collect();
+            if words.join(" ").contains(shown) {
+                return Ok(());
+            }
+            if began.elapsed() > TIMEOUT {
+                return Err(format!("the chat does not show {shown:?}, but:\n{screen}"));
+            }
+            thread::sleep(INTERVAL);
+        }
+    }
 }
 
-/// Removes the folder of the program from the output.
-fn without_paths(shown: &str) -> String {
-    const COMMAND: &str = "\"command\":\"";
-    let line = |line: &str| match line.split_once(COMMAND) {
-        Some((before, after)) => {
-            let end = after.find(['…', '"']).unwrap_or(after.len());
-            let rest = after[end..].trim_start_matches('…');
-            format!("{before}{COMMAND}…{rest}\n")
-        }
-        None => format!("{line}\n"),
-    };
-    shown.lines().map(line).collect()
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Errors are ignored: the chat may have exited already.
+        let _ = self.tmux(&["kill-server"]).output();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
 }
 
 /// Characters of one style.
@@ -109,7 +154,11 @@ impl Style {
         match code.parse::<u8>() {
             Ok(1) => self.bold = true,
             Ok(2) => self.dim = true,
+            Ok(22) => (self.bold, self.dim) = (false, false),
             Ok(colour @ 30..=37) => self.colour = Some(colour - 30),
+            Ok(39) => self.colour = None,
+            // The picture has no backgrounds.
+            Ok(40..=49) => {}
             _ => *self = Style::default(),
         }
     }
@@ -175,7 +224,7 @@ fn draw(text: &str) -> String {
         svg.push('\n');
     };
     put(&format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="A chat with the demo agent in the terminal, and every message of the chain">"#
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="A chat with the demo agent in the terminal: it asks for permission to edit a file, and shows the change">"#
     ));
     put(&format!(r#"<rect width="{width}" height="{height}" rx="10" fill="{BACKGROUND}"/>"#));
     for (number, colour) in ["#f2777a", "#f3c969", "#8fd18b"].iter().enumerate() {
@@ -240,9 +289,11 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_removed() {
-        let shown = "{\"command\":\"/home/m…\x1b[0m\nb\n";
-        assert_eq!(without_paths(shown), "{\"command\":\"…\x1b[0m\nb\n");
+    fn the_styles_of_tmux_are_understood() {
+        let shown = lines("\x1b[0;1m\x1b[39m\x1b[49ma\x1b[0m\x1b[33m\x1b[49mb\x1b[39mc");
+        let styles: Vec<(bool, Option<u8>)> =
+            shown[0].iter().map(|span| (span.style.bold, span.style.colour)).collect();
+        assert_eq!(styles, [(true, None), (false, Some(3)), (false, None)]);
     }
 
     #[test]

@@ -83,7 +83,7 @@ const STEPS: [Step; 24] = [
     Step { needs: &["fetch", "tools"], ..cached("fuzz", "a short fuzz of each target") },
     Step { needs: &["build-tests", "peers"], ..step("interop", "tests with third-party programs") },
     release("demo", "a conversation through a real chain"),
-    release("picture", "make the README's picture"),
+    release("picture", "make the picture of the chat in the guide"),
     Step {
         needs: &["fetch"],
         ..release("walk", "follow the README from the first chat to a first proxy in an editor")
