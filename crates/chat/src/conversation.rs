@@ -343,7 +343,8 @@ impl Conversation {
         if line.trim().is_empty() {
             return;
         }
-        if self.answer_with_line(line) || self.perform_at_once(line) {
+        // A view answers questions with [`UserInput::Choice`]. A line was typed for later.
+        if self.perform_at_once(line) {
             return;
         }
         self.queue.push_back(line.to_owned());

@@ -208,21 +208,6 @@ impl Conversation {
         }
     }
 
-    /// Answers the open question with a line: the number of a choice, or the start of its name. Returns whether the line
-    /// was an answer.
-    pub(super) fn answer_with_line(&mut self, line: &str) -> bool {
-        let Some(open) = self.questions.front() else { return false };
-        match parse_choice(&open.question.options, line) {
-            Some(index) => self.on_choice(index),
-            // A slash command, and a prompt for later.
-            None if line.starts_with('/') => return false,
-            None => {
-                self.view.lock().note("Answer the question first, with the number of your choice.")
-            }
-        }
-        true
-    }
-
     /// Answers a question. `None` means that the turn was cancelled.
     fn answer(&mut self, open: OpenQuestion, choice: Option<usize>) {
         let OpenQuestion { id, question, about } = open;
@@ -278,20 +263,6 @@ fn first_of_kind(options: &[Choice], kind: &str) -> Option<usize> {
     once.or_else(|| options.iter().position(|it| it.kind.starts_with(kind)))
 }
 
-/// Parses the choice of the user: a number, or the start of a name that only one choice has.
-fn parse_choice(options: &[Choice], line: &str) -> Option<usize> {
-    let line = line.trim().to_lowercase();
-    if let Ok(number) = line.parse::<usize>() {
-        return number.checked_sub(1).filter(|it| *it < options.len());
-    }
-    let begins = |it: &(usize, &Choice)| it.1.name.to_lowercase().starts_with(&line);
-    let mut fitting = options.iter().enumerate().filter(begins);
-    match (line.is_empty(), fitting.next(), fitting.next()) {
-        (false, Some((index, _)), None) => Some(index),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,15 +274,6 @@ mod tests {
             kind: (*kind).into(),
         };
         list.iter().map(choice).collect()
-    }
-
-    #[test]
-    fn a_choice_is_a_number_or_the_start_of_a_name() {
-        let options = choices(&[("Allow once", ""), ("Allow always", ""), ("Reject", "")]);
-        assert_eq!(parse_choice(&options, " 2 "), Some(1));
-        assert_eq!(parse_choice(&options, "r"), Some(2));
-        let invalid = ["", "0", "4", "a", "x", "-1"];
-        assert!(invalid.iter().all(|line| parse_choice(&options, line).is_none()));
     }
 
     #[test]

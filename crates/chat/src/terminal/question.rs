@@ -60,8 +60,10 @@ pub(crate) fn answer(options: &[Choice], text: &str) -> Option<usize> {
         return number.checked_sub(1).filter(|index| *index < options.len());
     }
     let mut characters = text.chars();
-    if let (Some(key), None) = (characters.next(), characters.next()) {
-        return (0..options.len()).find(|index| letter(options, *index) == Some(key));
+    if let (Some(key), None) = (characters.next(), characters.next())
+        && let Some(index) = (0..options.len()).find(|index| letter(options, *index) == Some(key))
+    {
+        return Some(index);
     }
     let exact = options.iter().position(|it| it.name.to_lowercase() == text);
     let mut starts =
