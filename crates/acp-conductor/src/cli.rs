@@ -97,19 +97,21 @@ pub enum Command {
 
     /// Chat with an agent in the terminal, through a chain of proxies.
     ///
-    /// Without COMPONENTs, the chain consists of the built-in proxy `sparkle` and the built-in
-    /// `demo-agent`, which follows a script. Nothing needs to be installed, and nothing leaves this
-    /// machine. With COMPONENTs, the chain consists of these, written as for `conductor agent`. The
-    /// components run as they would under an editor.
+    /// Without COMPONENTs, the chain is the built-in `demo-agent`, which follows a script. Nothing needs
+    /// to be installed, and nothing leaves this machine. With COMPONENTs, the chain consists of these,
+    /// written as for `conductor agent`. The components run as they would under an editor.
     ///
-    /// Answers are shown as they are streamed. Thoughts are dimmed, tool calls take one line each with
-    /// ✓ or ✗, and plans are lists. If the agent asks for permission, type the number of your choice.
-    /// Ctrl-C interrupts an answer, and pressed again exits. At the prompt, Ctrl-C clears the line and
-    /// Ctrl-D exits. The arrow keys edit the line and browse the history. The chat does not offer the
-    /// agent access to files or terminals.
+    /// Enter a prompt, or a command: /help lists the commands. The commands of the agent work as well.
+    /// Lines that you enter while the agent is working are sent afterwards. Ctrl-C interrupts the agent,
+    /// and pressed again leaves the chat; so does Ctrl-D. If the agent asks for permission, press the key
+    /// of your choice.
     ///
-    /// If standard input or output is not a terminal, each line of standard input is a prompt. In this
-    /// case and with --prompt, requests for permission are rejected unless --yes is given.
+    /// The agent may read and write files in the folder of the session, and run commands. Files outside
+    /// of the folder need your permission.
+    ///
+    /// If standard input or output is not a terminal, each line of standard input is a prompt or a
+    /// command. In this case and with --prompt, requests for permission are rejected unless --yes is
+    /// given.
     ///
     /// Exit status: 0 if you exit the chat, 1 if the chain failed or (without a terminal) an answer was
     /// an error, 2 if the command line is invalid, 130 if interrupted.

@@ -2,6 +2,9 @@
 
 use crate::view::SlashCommand;
 
+/// The maximum length of a description in `/help`.
+const MAX_DESCRIPTION: usize = 70;
+
 /// A line that the user has entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
@@ -104,14 +107,16 @@ pub(crate) fn help(commands: &[SlashCommand]) -> String {
         "" => format!("/{}", it.name),
         argument => format!("/{} {argument}", it.name),
     };
-    let row = |it: &SlashCommand| format!("  {:<24} {}", head(it), it.description);
+    let row = |it: &SlashCommand| format!("  {:<21} {}", head(it), shorten(&it.description));
     let (of_agent, own): (Vec<&SlashCommand>, Vec<_>) = commands.iter().partition(|it| it.of_agent);
-    let mut lines = vec!["Commands:".to_owned()];
-    lines.extend(own.iter().map(|it| row(it)));
+    let mut lines = Vec::new();
     if !of_agent.is_empty() {
         lines.push("Commands of the agent:".to_owned());
         lines.extend(of_agent.iter().map(|it| row(it)));
     }
+    // Last, because the list of the agent may be longer than the screen.
+    lines.push("Commands:".to_owned());
+    lines.extend(own.iter().map(|it| row(it)));
     let shadowed = of_agent.iter().find(|agent| own.iter().any(|it| it.name == agent.name));
     if let Some(command) = shadowed {
         lines.push(format!(
@@ -126,6 +131,18 @@ pub(crate) fn help(commands: &[SlashCommand]) -> String {
     lines.join("\n")
 }
 
+/// The first sentence of a description, of limited length. Some agents send whole paragraphs.
+fn shorten(description: &str) -> String {
+    let sentence = description.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    match sentence.chars().count() <= MAX_DESCRIPTION {
+        true => sentence.to_owned(),
+        false => {
+            let start: String = sentence.chars().take(MAX_DESCRIPTION - 1).collect();
+            format!("{}…", start.trim_end())
+        }
+    }
+}
+
 /// The command that a misspelt name is closest to.
 pub(crate) fn suggest<'a>(name: &str, commands: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
@@ -135,7 +152,7 @@ pub(crate) fn suggest<'a>(name: &str, commands: impl Iterator<Item = &'a str>) -
         return Some(command);
     }
     let near = commands.into_iter().map(|it| (distance(&name, &it.to_lowercase()), it));
-    let best = near.min_by_key(|(distance, _)| *distance)?;
+    let best = near.min_by_key(|(distance, it)| (*distance, it.len().abs_diff(name.len())))?;
     let allowed = (name.chars().count().max(best.1.chars().count()) / 3).max(1);
     (best.0 <= allowed).then_some(best.1)
 }
@@ -196,8 +213,10 @@ mod tests {
         assert!(!help(&commands).contains("two slashes"));
         let mut agent = commands[0].clone();
         agent.of_agent = true;
+        agent.description = format!("Short. {}", "long ".repeat(100));
         commands.push(agent);
         let text = help(&commands);
+        assert!(text.contains("Short.\n") && !text.contains("long"), "{text}");
         assert!(
             text.contains("Commands of the agent:\n  /help") && text.contains("//help"),
             "{text}"

@@ -158,6 +158,8 @@ pub(crate) struct Conversation {
     shown: (Vec<SlashCommand>, Vec<String>),
     /// The lines that wait until the agent is idle.
     queue: VecDeque<String>,
+    /// The queue that the view has.
+    shown_queue: Vec<String>,
     questions: VecDeque<OpenQuestion>,
     tool_calls: ToolCalls,
     turn: TurnState,
@@ -198,6 +200,7 @@ impl Conversation {
             usage: String::new(),
             shown: (Vec::new(), Vec::new()),
             queue: VecDeque::new(),
+            shown_queue: Vec::new(),
             questions: VecDeque::new(),
             tool_calls: ToolCalls::default(),
             turn: TurnState::default(),
@@ -349,7 +352,6 @@ impl Conversation {
         }
         self.queue.push_back(line.to_owned());
         self.advance();
-        self.show_queue();
     }
 
     /// Handles Ctrl-C: the first one cancels what is running, the next one ends the chat.

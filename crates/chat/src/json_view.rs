@@ -11,7 +11,7 @@
 //! | `turn_end` | `stopReason` |
 //! | `terminal` | `terminalId`, `output`, `exit`: a command that the agent runs |
 //! | `note`, `error` | `text` |
-//! | `wire` | a message on a hop, with `--show-wire` |
+//! | `wire` | with `--show-wire`, a message on a hop: `from`, `to`, `kind` (`request`, `notification`, `answer`, `error`, or `more` for a number of chunks), `method`, `id`, `payload` |
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ use acp_wire::printable;
 use serde_json::{Value, json};
 
 use crate::view::{Activity, Question, SlashCommand, View};
-use crate::wire::Row;
+use crate::wire::{Row, RowKind};
 
 /// Writes JSON.
 #[derive(Debug, Default)]
@@ -50,8 +50,10 @@ impl<W: Write + Send> View for JsonView<W> {
     fn awaited(&mut self, _: Option<&str>) {}
 
     fn session(&mut self, session: &Value) {
-        let mut value = session.clone();
-        value["type"] = "session".into();
+        let mut value = json!({ "type": "session" });
+        for (name, member) in session.as_object().into_iter().flatten() {
+            value[name] = member.clone();
+        }
         self.write(&value);
     }
 
@@ -110,7 +112,22 @@ impl<W: Write + Send> View for JsonView<W> {
     fn unfold(&mut self, _: Option<usize>) {}
 
     fn wire(&mut self, row: &Row) {
-        let _ = row;
+        let (kind, method) = match &row.kind {
+            RowKind::Request(method) => ("request", method),
+            RowKind::Notification(method) => ("notification", method),
+            RowKind::Answer(method) => ("answer", method),
+            RowKind::Failure(method) => ("error", method),
+            RowKind::More(method, _) => ("more", method),
+        };
+        let payload = match (&row.kind, serde_json::from_str::<Value>(&row.json)) {
+            (RowKind::More(_, count), _) => json!(count),
+            (_, Ok(payload)) => payload,
+            (_, Err(_)) => row.json.as_str().into(),
+        };
+        self.write(&json!({
+            "type": "wire", "from": row.from, "to": row.to, "kind": kind, "method": method,
+            "id": row.id, "payload": payload,
+        }));
     }
 
     fn finish(&mut self) {}

@@ -61,7 +61,9 @@ pub(crate) fn of_session(answer: &Value) -> Vec<Setting> {
                 description: text(&it["description"]),
             })
             .collect();
-        if !values.is_empty() {
+        // A config option replaces the older form.
+        let replaced = settings.iter().any(|it| it.category == category);
+        if !values.is_empty() && !replaced {
             settings.push(Setting {
                 kind,
                 id: category.to_owned(),
@@ -170,6 +172,15 @@ impl Setting {
             Value::Null => "not set".to_owned(),
             other => other.to_string(),
         })
+    }
+
+    /// The name of the current value, without its id.
+    pub(crate) fn current_short_name(&self) -> String {
+        let current = self.values.iter().find(|it| it.value == self.current);
+        match current.filter(|it| !it.name.is_empty()) {
+            Some(value) => value.name.clone(),
+            None => self.current_name(),
+        }
     }
 
     /// The values as a numbered list, with the current one marked.

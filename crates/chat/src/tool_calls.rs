@@ -41,6 +41,17 @@ impl ToolCalls {
         complete.into()
     }
 
+    /// Whether a tool call shows this command, in its title or input.
+    pub(crate) fn shows_command(&self, command: &str) -> bool {
+        let shows = |value: Option<&Value>| {
+            value.and_then(Value::as_str).is_some_and(|text| text.contains(command))
+        };
+        self.0.values().any(|call| {
+            let input = call.get("rawInput").and_then(|it| it.get("command"));
+            shows(call.get("title")) || shows(input)
+        })
+    }
+
     /// Forgets all tool calls.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
@@ -78,6 +89,7 @@ mod tests {
         assert_eq!(call["rawInput"]["path"], "/a");
         assert_eq!(call["content"].as_array().map(Vec::len), Some(2));
         assert_eq!(calls.complete(&json!({ "toolCallId": "x" })), json!({ "toolCallId": "x" }));
+        assert!(calls.shows_command("Edit") && !calls.shows_command("ls"));
         calls.clear();
         assert!(calls.complete(&json!({ "toolCallId": "t" }))["title"].is_null());
     }

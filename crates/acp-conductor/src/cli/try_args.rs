@@ -8,11 +8,14 @@ use super::chain_args::ChainOptions;
 
 pub const TRY_EXAMPLES: &str = "\
 Examples:
-  Chat with the demo agent, and show the messages between the components:
-    conductor try --show-wire
+  Chat with the demo agent through a proxy, and show the messages between them:
+    conductor try --show-wire -- sparkle demo-agent
 
   Send one prompt and exit:
     conductor try --prompt 'Which tools do you have?'
+
+  The texts of an answer, with jq:
+    conductor try --json --prompt hello | jq -r 'select(.type == \"update\").update.content.text?'
 
   Chat through your own chain:
     conductor try -- sparkle 'npx -y @agentclientprotocol/claude-agent-acp'

@@ -24,10 +24,10 @@ impl Conversation {
 
     /// Explains that the agent needs a login, and how to log in.
     pub(super) fn ask_for_login(&mut self, description: &Description) {
-        self.enter(match self.session.is_empty() {
+        self.phase = match self.session.is_empty() {
             true => Phase::LoggedOut,
             false => Phase::Idle,
-        });
+        };
         let mut text = description.summary.clone();
         description.details.iter().for_each(|line| text.push_str(&format!("\n  {line}")));
         self.view.lock().error(&text);
@@ -40,6 +40,7 @@ impl Conversation {
             }
         }
         self.discard_queue();
+        self.show_activity();
     }
 
     /// Lists the ways to log in.

@@ -20,14 +20,11 @@ pub(super) struct TurnState {
 impl Conversation {
     /// Performs the next queued lines, if the agent is idle.
     pub(super) fn advance(&mut self) {
-        let before = self.queue.len();
         while self.end.is_none() && self.is_idle() {
             let Some(line) = self.queue.pop_front() else { break };
             self.perform(&line);
         }
-        if self.queue.len() != before {
-            self.show_queue();
-        }
+        self.show_queue();
         self.show_facts();
     }
 
@@ -39,9 +36,13 @@ impl Conversation {
         }
     }
 
-    pub(super) fn show_queue(&self) {
+    /// Shows the lines that wait, if they have changed.
+    pub(super) fn show_queue(&mut self) {
         let queued: Vec<String> = self.queue.iter().cloned().collect();
-        self.view.lock().queued(&queued);
+        if queued != self.shown_queue {
+            self.view.lock().queued(&queued);
+            self.shown_queue = queued;
+        }
     }
 
     /// Discards the lines that are not performed yet, and says so.

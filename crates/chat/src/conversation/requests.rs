@@ -46,7 +46,7 @@ impl Conversation {
         }
     }
 
-    /// Shows the command of a new terminal.
+    /// Shows the command of a new terminal, unless a tool call shows it.
     fn show_command(&self, params: &Value) {
         let mut command = params["command"].as_str().unwrap_or_default().to_owned();
         for argument in params["args"].as_array().into_iter().flatten() {
@@ -56,7 +56,10 @@ impl Conversation {
                 false => command.push_str(&format!(" {argument}")),
             }
         }
-        self.view.lock().note(&format!("$ {}", plain(command.trim())));
+        let command = command.trim();
+        if !self.tool_calls.shows_command(command) {
+            self.view.lock().note(&format!("$ {}", plain(command)));
+        }
     }
 
     /// Answers a request now, or when its task is done.

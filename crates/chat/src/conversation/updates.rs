@@ -4,7 +4,7 @@ use acp_wire::printable::one_line;
 use serde_json::Value;
 
 use super::{Conversation, Opening, Pending, Phase};
-use crate::settings::{self, Kind};
+use crate::settings::{self, Kind, Setting};
 use crate::view::SlashCommand;
 
 /// The maximum number of updates that are kept before the id of their session is known.
@@ -45,7 +45,7 @@ impl Conversation {
                 self.agent_commands = agent_commands(&update["availableCommands"]);
             }
             "current_mode_update" => {
-                let mode = self.settings.iter_mut().find(|it| it.kind == Kind::Mode);
+                let mode = self.settings.iter_mut().find(|it| it.category == "mode");
                 mode.into_iter().for_each(|it| it.current = update["currentModeId"].clone());
             }
             "config_option_update" => self.set_options(&update["configOptions"]),
@@ -63,14 +63,16 @@ impl Conversation {
     pub(super) fn set_options(&mut self, options: &Value) {
         if options.is_array() {
             self.settings.retain(|it| it.kind != Kind::Option);
-            self.settings.splice(..0, settings::options(options));
+            let options = settings::options(options);
+            self.settings.retain(|old| options.iter().all(|it| it.category != old.category));
+            self.settings.splice(..0, options);
         }
     }
 
     /// Shows the commands and the facts about the session, if they have changed.
     pub(super) fn show_facts(&mut self) {
         let commands = self.all_commands();
-        let fact = |category: &str| self.setting(category).map(|it| it.current_name());
+        let fact = |category: &str| self.setting(category).map(Setting::current_short_name);
         let mut facts: Vec<String> = ["mode", "model"].into_iter().filter_map(fact).collect();
         facts.extend(Some(self.usage.clone()).filter(|it| !it.is_empty()));
         if commands != self.shown.0 {
@@ -103,7 +105,7 @@ pub(super) fn agent_commands(commands: &Value) -> Vec<SlashCommand> {
     let command = |it: &Value| SlashCommand {
         name: text(&it["name"]).trim_start_matches('/').to_owned(),
         argument: match text(&it["input"]["hint"]) {
-            hint if hint.is_empty() => hint,
+            hint if hint.is_empty() || hint.starts_with(['[', '<']) => hint,
             hint => format!("[{hint}]"),
         },
         description: text(&it["description"]),
