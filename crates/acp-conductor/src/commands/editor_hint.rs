@@ -30,8 +30,9 @@ fn text(mode: Mode, specs: &[Spec], components: &[String], arguments: &[String])
         .map(|option| format!(" {}", shell_words::quote(option)))
         .collect();
     format!(
-        "conductor: waiting for ACP messages from {peer} on standard input; Ctrl-C ends the chain.\n\
-         To chat with this chain in the terminal:\n  conductor try{options} --{chain}{agent}\n"
+        "conductor: waiting for ACP messages from {peer} on standard input\n\
+         To chat with this chain in the terminal, press Ctrl-C and run:\n  \
+         conductor try{options} --{chain}{agent}\n"
     )
 }
 

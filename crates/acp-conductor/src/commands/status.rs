@@ -17,7 +17,7 @@ pub fn show_status(pid: Option<u32>, json: bool, watch: Option<Duration>) -> Res
     let runtime = runtime.map_err(|error| Failure::run(error.to_string()))?;
     let done = match watch {
         None => runtime.block_on(show_once(pid, json)),
-        Some(interval) if json || !stdout().is_terminal() => {
+        Some(interval) if json || !has_screen() => {
             runtime.block_on(print_changes(pid, json, interval))
         }
         Some(interval) => runtime.block_on(show_on_screen(pid, interval)),
@@ -25,6 +25,11 @@ pub fn show_status(pid: Option<u32>, json: bool, watch: Option<Duration>) -> Res
     // A thread that still reads the keyboard must not delay the exit.
     runtime.shutdown_background();
     done
+}
+
+/// Whether standard output is a terminal that can be redrawn.
+fn has_screen() -> bool {
+    stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb")
 }
 
 async fn query(pid: Option<u32>) -> Result<QueryResult, Failure> {

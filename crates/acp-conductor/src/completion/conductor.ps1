@@ -1,6 +1,6 @@
 # PowerShell completion for conductor. `conductor completions powershell` prints this file.
 
-Register-ArgumentCompleter -Native -CommandName conductor -ScriptBlock {
+Register-ArgumentCompleter -Native -CommandName @('conductor', 'conductor.exe') -ScriptBlock {
     param($wordToComplete, $commandAst, $cursorPosition)
     $words = @(
         foreach ($element in $commandAst.CommandElements) {

@@ -256,7 +256,7 @@ fn the_chain_of_a_chat_is_shown_as_well() {
         directories.list().pop().filter(|status| status["state"] == "running")
     });
     assert_eq!((&status["pid"], &status["mode"]), (&json!(chat.id()), &json!("agent")));
-    assert_eq!(status["components"][1]["name"], "demo-agent");
+    assert_eq!(status["components"][0]["name"], "demo-agent");
     drop(chat.stdin.take());
     assert!(wait_until("it ends", || chat.try_wait().expect("wait")).success());
     assert_eq!(names(&directories.sockets()), [""; 0]);
