@@ -90,8 +90,11 @@ pub async fn run(
 ) -> Result<ChatEnd, String> {
     let names: Vec<String> = config.components.iter().map(|spec| spec.name.clone()).collect();
     options.chat.chain.clone_from(&names);
-    options.chat.agent_command =
-        config.components.last().map(|it| it.command_line()).unwrap_or_default();
+    if let Some(agent) = config.components.last() {
+        options.chat.agent_command = agent.command_line();
+        options.chat.agent_environment.clone_from(&agent.env);
+        options.chat.agent_folder.clone_from(&agent.directory);
+    }
     // Finds the processes of a terminal that have left their group.
     let tag = config.cleanup.tag.map(|tag| leftovers::variable(&format!("{tag}.terminal;")));
     options.chat.environment =

@@ -36,6 +36,7 @@ use serde_json::{Value, json};
 use crate::settings::Setting;
 use crate::tool_calls::ToolCalls;
 use crate::view::{Activity, SharedView, SlashCommand, UserInput};
+pub(crate) use login::TerminalLogin;
 use prompt::TurnState;
 use requests::OpenQuestion;
 use sessions::Opening;
@@ -47,6 +48,10 @@ pub struct Options {
     pub chain: Vec<String>,
     /// The command line of the agent, quoted for a shell, without its environment.
     pub agent_command: String,
+    /// The environment variables of the agent in addition to ours, for logins in the terminal.
+    pub agent_environment: Vec<(String, String)>,
+    /// The working directory of the agent, if it is not ours.
+    pub agent_folder: Option<PathBuf>,
     /// Whether a person answers questions.
     pub interactive: bool,
     /// Grant every permission that the agent requests.
@@ -136,6 +141,8 @@ pub(crate) struct Conversation {
     pub(crate) outgoing: Outgoing,
     /// Tasks to start.
     pub(crate) tasks: Vec<Task>,
+    /// A login that runs in the terminal.
+    pub(crate) terminal_login: Option<TerminalLogin>,
     workspace: Workspace,
     phase: Phase,
     /// The requests that the agent has not answered, by id.
@@ -186,6 +193,7 @@ impl Conversation {
             view,
             outgoing: Outgoing::default(),
             tasks: Vec::new(),
+            terminal_login: None,
             workspace,
             phase: Phase::Starting,
             pending: BTreeMap::new(),

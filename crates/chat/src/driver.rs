@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use client::{Connection, Incoming};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::process::Command;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
-use crate::conversation::{ChatEnd, Conversation, Options, TaskResult};
+use crate::conversation::{ChatEnd, Conversation, Options, TaskResult, TerminalLogin};
 use crate::input::Input;
 use crate::view::{SharedView, UserInput};
 
@@ -62,6 +63,14 @@ pub async fn run(
             Event::Task(done) => conversation.on_task(done),
             Event::Tick => conversation.show_terminals(),
         }
+        if let Some(login) = conversation.terminal_login.take() {
+            let (ended, messages) =
+                run_in_terminal(&login, &view, &mut connection, &mut conversation).await;
+            // The program has handled Ctrl-C itself.
+            while interrupts.try_recv().is_ok() {}
+            conversation.on_terminal_login(&login, ended);
+            messages.into_iter().for_each(|message| conversation.on_message(message));
+        }
         if let Some(end) = conversation.take_end() {
             break end;
         }
@@ -83,4 +92,49 @@ pub async fn run(
         }
         (end, _) => end,
     }
+}
+
+/// Runs a login in the terminal of the chat. Returns how it ended (`None` if the view cannot hand the terminal over), and
+/// the messages that have arrived in the meantime.
+async fn run_in_terminal(
+    login: &TerminalLogin,
+    view: &SharedView,
+    connection: &mut Connection<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
+    conversation: &mut Conversation,
+) -> (Option<Result<(), String>>, Vec<Option<Incoming>>) {
+    let mut messages = Vec::new();
+    if !cfg!(unix) {
+        return (None, messages);
+    }
+    view.lock().note(&format!("$ {}", login.command));
+    if !view.lock().pause(true) {
+        return (None, messages);
+    }
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &login.command]).kill_on_drop(true);
+    command.envs(login.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(folder) = &login.folder {
+        command.current_dir(folder);
+    }
+    let ended = match command.spawn() {
+        Err(error) => Err(error.to_string()),
+        Ok(mut child) => loop {
+            tokio::select! {
+                status = child.wait() => break match status {
+                    Ok(status) if status.success() => Ok(()),
+                    Ok(status) => Err(status.to_string()),
+                    Err(error) => Err(error.to_string()),
+                },
+                message = connection.next(&mut conversation.outgoing) => {
+                    let closed = message.is_none();
+                    messages.push(message);
+                    if closed {
+                        break Err("the chain has ended".to_owned());
+                    }
+                }
+            }
+        },
+    };
+    view.lock().pause(false);
+    (Some(ended), messages)
 }

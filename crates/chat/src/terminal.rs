@@ -148,6 +148,11 @@ impl View for TerminalView {
         self.change(|state| state.wire(row));
     }
 
+    fn pause(&mut self, paused: bool) -> bool {
+        self.0.pause(paused);
+        true
+    }
+
     fn finish(&mut self) {
         self.0.finish();
     }

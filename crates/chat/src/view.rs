@@ -68,6 +68,12 @@ pub trait View: Send {
     /// A message on a hop of the chain.
     fn wire(&mut self, row: &Row);
 
+    /// Hands the terminal over to another program, or takes it back. Returns whether the view can do that.
+    fn pause(&mut self, paused: bool) -> bool {
+        let _ = paused;
+        false
+    }
+
     /// Shows everything that is still pending, and restores the terminal. Nothing is shown after this.
     fn finish(&mut self);
 

@@ -192,8 +192,15 @@ fn an_interrupt_during_the_start_ends_the_chat_at_once() {
 fn after_a_login_the_session_is_opened() {
     let directory = directory("try-login");
     let body = r#"
+if [ "$1" = login ]; then
+  [ -t 0 ] && printf 'Password for %s: ' "$WHO"
+  read -r password
+  [ "$password" = secret ] && touch "$0.done"
+  exit
+fi
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\).*/\1/p')
+  [ -e "$0.done" ] && done=1
   case "$line" in
     *'"initialize"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":1,\"authMethods\":[{\"id\":\"web\",\"name\":\"Log in with a browser\"},{\"id\":\"cli\",\"name\":\"Command\",\"type\":\"terminal\",\"args\":[\"login\"]}]}}" ;;
     *'"session/new"'*) if [ -n "$done" ]; then
@@ -206,15 +213,27 @@ while read -r line; do
 done
 "#;
     write_script(&directory, "agent", body);
-    let agent = directory.join("agent");
-    let mut terminal = Terminal::new(&["--", agent.to_str().expect("a path")], &[]);
-    let shown = terminal.wait_for("Log in with /login N.");
-    assert!(shown.contains("Authentication required"), "{shown}");
-    assert!(shown.contains("1 Log in with a browser") && shown.contains("2 Command"), "{shown}");
-    terminal.press("/login 2\r");
-    terminal.wait_for("agent login");
-    terminal.press("/login 1\r");
-    terminal.wait_for("You are talking to agent");
-    terminal.press("\x04");
-    assert_eq!(terminal.wait(), Some(0));
+    let agent = format!("WHO=me {}", directory.join("agent").display());
+    for in_terminal in [false, true] {
+        let mut terminal = Terminal::new(&["--", &agent], &[]);
+        let shown = terminal.wait_for("Log in with /login N.");
+        assert!(shown.contains("Authentication required"), "{shown}");
+        assert!(shown.contains("1 Log in with a browser"), "{shown}");
+        assert!(shown.contains("2 Command"), "{shown}");
+        if in_terminal {
+            terminal.press("/login 2\r");
+            terminal.wait_for("Password for me: ");
+            assert!(terminal.echoes());
+            terminal.press("wrong\r");
+            terminal.wait_for("The login failed: exit status: 1.");
+            terminal.press("/login 2\r");
+            terminal.wait_for("Password for me: ");
+            terminal.press("secret\r");
+        } else {
+            terminal.press("/login 1\r");
+        }
+        terminal.wait_for("You are talking to agent");
+        terminal.press("\x04");
+        assert_eq!(terminal.wait(), Some(0));
+    }
 }

@@ -1,12 +1,46 @@
 //! Logs in and out.
 
+use std::path::PathBuf;
+
 use client::error::{Description, Login, LoginHow, logins};
 use serde_json::{Value, json};
 
 use super::sessions::Opening;
 use super::{Conversation, Pending, Phase};
 
+/// A login that is a program in the terminal.
+#[derive(Debug)]
+pub(crate) struct TerminalLogin {
+    /// The name of the login.
+    pub(crate) name: String,
+    /// The command line, for a shell.
+    pub(crate) command: String,
+    /// Environment variables in addition to ours.
+    pub(crate) environment: Vec<(String, String)>,
+    /// The working directory, if it is not ours.
+    pub(crate) folder: Option<PathBuf>,
+}
+
 impl Conversation {
+    /// Handles the end of a login in the terminal. `None` if the view cannot hand the terminal over.
+    pub(crate) fn on_terminal_login(
+        &mut self,
+        login: &TerminalLogin,
+        ended: Option<Result<(), String>>,
+    ) {
+        match ended {
+            Some(Ok(())) => self.on_login(&login.name, Ok(Value::Null)),
+            Some(Err(why)) => {
+                self.show_error(&format!("The login failed: {why}."));
+                self.show_activity();
+            }
+            None => self.view.lock().note(&format!(
+                "To log in, run this command in another terminal:\n  {}\nThen enter /new.",
+                login.command
+            )),
+        }
+    }
+
     fn logins(&self) -> Vec<Login> {
         logins(&self.greeting, &self.options.agent_command)
     }
@@ -81,9 +115,14 @@ impl Conversation {
         };
         match &login.how {
             LoginHow::Authenticate => self.authenticate(login),
-            LoginHow::Terminal(command) => self.view.lock().note(&format!(
-                "To log in, run this command in another terminal:\n  {command}\nThen enter /new."
-            )),
+            LoginHow::Terminal(command) => {
+                self.terminal_login = Some(TerminalLogin {
+                    name: login.name.clone(),
+                    command: command.clone(),
+                    environment: self.options.agent_environment.clone(),
+                    folder: self.options.agent_folder.clone(),
+                });
+            }
             LoginHow::Environment { .. } => {
                 let text = format!("{}.\nThen start this chat again.", login.remedy());
                 self.view.lock().note(&text);

@@ -306,7 +306,12 @@ fn a_missing_login_is_explained_and_the_session_opens_after_it() {
     assert!(shown.contains("Authentication required") && shown.contains("  1 Browser"), "{shown}");
     assert!(shown.ends_with("idle") && chat.ended().is_none(), "{shown}");
     chat.enter("/login 2");
+    let login = chat.conversation.terminal_login.take().expect("a command");
+    assert_eq!(login.command, "the-agent --acp login");
+    chat.conversation.on_terminal_login(&login, None);
     assert!(chat.view.shows("the-agent --acp login"));
+    chat.conversation.on_terminal_login(&login, Some(Err("exit status: 1".to_owned())));
+    assert!(chat.view.shows("error The login failed: exit status: 1."));
     chat.enter("/login key");
     assert!(chat.view.shows("THE_KEY"));
     // A prompt tries to open the session.

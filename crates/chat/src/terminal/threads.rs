@@ -33,6 +33,10 @@ struct Core {
     /// Whether the picture is older than the state.
     changed: bool,
     drawn: Instant,
+    /// Whether another program uses the terminal.
+    paused: bool,
+    /// Whether the keyboard thread knows that.
+    keyboard_paused: bool,
     finished: bool,
 }
 
@@ -53,6 +57,8 @@ pub(super) fn start(
         screen: Screen::new(std::io::stdout(), color),
         changed: true,
         drawn: Instant::now(),
+        paused: false,
+        keyboard_paused: false,
         finished: false,
     };
     let shared = Arc::new(Shared { core: Mutex::new(core), wake: Condvar::new() });
@@ -67,7 +73,7 @@ pub(super) fn start(
 
 impl Core {
     fn draw(&mut self) {
-        if self.finished {
+        if self.finished || self.paused {
             return;
         }
         let now = Instant::now();
@@ -90,6 +96,35 @@ impl Shared {
         let mut core = self.lock();
         change(&mut core.state);
         core.changed = true;
+        drop(core);
+        self.wake.notify_all();
+    }
+
+    /// Hands the terminal over to another program, or takes it back.
+    pub(super) fn pause(&self, paused: bool) {
+        let mut core = self.lock();
+        if core.finished || core.paused == paused {
+            return;
+        }
+        if paused {
+            core.draw();
+            let width = core.state.layout.width;
+            core.screen.clear(width);
+            device::leave();
+            (core.paused, core.keyboard_paused) = (true, false);
+            // Otherwise the keyboard thread would read what is meant for the program. It is late if the conversation
+            // has not read its input.
+            let waits = |core: &mut Core| !core.keyboard_paused && !core.finished;
+            let waited = self.wake.wait_timeout_while(core, 4 * KEYBOARD, waits);
+            core = waited.unwrap_or_else(PoisonError::into_inner).0;
+        } else {
+            core.paused = false;
+            // If the modes cannot be set again, the chat goes on without them.
+            let _ = device::enter();
+            let (columns, rows) = device::size();
+            core.state.resize(columns, rows);
+            core.draw();
+        }
         drop(core);
         self.wake.notify_all();
     }
@@ -118,6 +153,10 @@ impl Shared {
     fn draw_until_finished(&self) {
         let mut core = self.lock();
         while !core.finished {
+            if core.paused {
+                core = self.wake.wait(core).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
             let since = core.drawn.elapsed();
             if core.changed && since >= FRAME {
                 core.draw();
@@ -142,7 +181,12 @@ impl Shared {
     fn read_keyboard(&self, sender: &Sender<UserInput>, history: Option<&History>) {
         loop {
             let (finished, failed) = {
-                let core = self.lock();
+                let mut core = self.lock();
+                while core.paused && !core.finished {
+                    core.keyboard_paused = true;
+                    self.wake.notify_all();
+                    core = self.wake.wait(core).unwrap_or_else(PoisonError::into_inner);
+                }
                 (core.finished, core.screen.has_failed())
             };
             if finished || sender.is_closed() {
