@@ -9,9 +9,11 @@ pub(crate) struct Columns(Vec<usize>);
 
 impl Columns {
     /// The widths for these rows.
-    pub(crate) fn of<const N: usize>(rows: &[[String; N]]) -> Columns {
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-        Columns((0..N.saturating_sub(1)).filter_map(width).collect())
+    pub(crate) fn of(rows: &[impl AsRef<[String]>]) -> Columns {
+        let count = rows.first().map_or(0, |row| row.as_ref().len());
+        let cells = |column: usize| rows.iter().map(move |row| &row.as_ref()[column]);
+        let width = |column: usize| cells(column).map(|cell| cell.chars().count()).max();
+        Columns((0..count.saturating_sub(1)).filter_map(width).collect())
     }
 
     /// The number of characters before the last column.
@@ -20,7 +22,7 @@ impl Columns {
     }
 
     /// Formats a row, without a line break. The last cell is not padded.
-    pub(crate) fn line<const N: usize>(&self, row: &[String; N]) -> String {
+    pub(crate) fn line(&self, row: &[String]) -> String {
         let padded = row.iter().zip(&self.0).map(|(cell, width)| {
             let missing = width.saturating_sub(cell.chars().count());
             format!("{cell}{}{BETWEEN}", " ".repeat(missing))

@@ -66,8 +66,14 @@ fn print_problems(found: &QueryResult) {
 fn print_status(found: &QueryResult, json: bool) -> Result<(), Failure> {
     print(|out| match json {
         true => print_json(out, &found.running),
-        false => out.write_all(status::table::text(found).as_bytes()),
+        false => out.write_all(status::table::text(found, terminal_width()).as_bytes()),
     })
+}
+
+/// The width of the terminal, if standard output is one.
+fn terminal_width() -> Option<usize> {
+    let size = stdout().is_terminal().then(crossterm::terminal::size)?;
+    size.ok().map(|(width, _)| usize::from(width)).filter(|width| *width > 0)
 }
 
 /// Prints the status each time that it has changed.
@@ -120,7 +126,7 @@ async fn show_on_screen(pid: Option<u32>, interval: Duration) -> Result<(), Fail
     loop {
         let problems = found.unreadable.iter().chain(&found.unresponsive);
         let problems: String = problems.map(|line| format!("{line}\n")).collect();
-        let text = format!("{}{problems}", status::table::text(&found));
+        let text = format!("{}{problems}", status::table::text(&found, terminal_width()));
         let footer = format!("{}  every {} s  q quits", time_of_day(), interval.as_secs_f64());
         screen.draw(&text, &footer).map_err(on_screen)?;
         let mut next = std::pin::pin!(async {

@@ -78,6 +78,7 @@ fn with_candidates(command: &str, argument: Arg, names: &[String]) -> Arg {
             let complete = move |value: &OsStr| component(&value.to_string_lossy(), proxies_only);
             return argument.add(ArgValueCompleter::new(complete));
         }
+        "cwd" => return argument.value_hint(clap::ValueHint::DirPath),
         "pid" => return argument.add(ArgValueCandidates::new(process_ids)),
         "dialect" => {
             let numbers = if names.is_empty() { vec!["1".to_owned()] } else { names.to_vec() };

@@ -6,7 +6,7 @@ use super::{ChainState, Component, NextStart, QueryResult, Status};
 use crate::columns::Columns;
 use acp_wire::printable::is_printable;
 
-/// The maximum width of a line.
+/// The maximum width of a line, unless it is for a terminal.
 const WIDTH: usize = 100;
 
 /// The minimum width of the command column.
@@ -18,16 +18,22 @@ const MAX_STDERR_LINES: usize = 3;
 const HEAD: [&str; 11] =
     ["#", "name", "role", "dialect", "pid", "state", "restarts", "up", "queue", "owes", "command"];
 
-/// The output of `conductor status`.
-pub fn text(found: &QueryResult) -> String {
+/// The columns that are left out on a narrow terminal, in this order: command, dialect, restarts, role, queue, uptime.
+const OPTIONAL: [&str; 6] = ["command", "dialect", "restarts", "role", "queue", "up"];
+
+/// The output of `conductor status`. `width` is that of the terminal, if it is for one.
+pub fn text(found: &QueryResult, width: Option<usize>) -> String {
     match (found.running.is_empty(), found.unresponsive.is_empty()) {
         (true, true) => "No conductor is running.\n".into(),
         (true, false) => "No conductor answered.\n".into(),
-        _ => found.running.iter().map(chain).collect::<Vec<_>>().join("\n"),
+        _ => {
+            let chains: Vec<String> = found.running.iter().map(|it| chain(it, width)).collect();
+            chains.join("\n")
+        }
     }
 }
 
-fn chain(status: &Status) -> String {
+fn chain(status: &Status, width: Option<usize>) -> String {
     let mut text =
         format!("{}  {}  up {}", status.pid, status.mode, format_duration(status.uptime_seconds));
     if status.state != ChainState::Running {
@@ -50,21 +56,46 @@ fn chain(status: &Status) -> String {
     if status.editor.paused {
         let _ = writeln!(text, "  reading from the editor is paused");
     }
-    table(&mut text, &status.components);
+    table(&mut text, &status.components, width);
     text
 }
 
-fn table(text: &mut String, components: &[Component]) {
-    let mut rows: Vec<[String; 11]> =
-        std::iter::once(HEAD.map(str::to_owned)).chain(components.iter().map(cells)).collect();
+fn table(text: &mut String, components: &[Component], width: Option<usize>) {
+    let mut rows: Vec<Vec<String>> = std::iter::once(HEAD.map(str::to_owned))
+        .chain(components.iter().map(cells))
+        .map(Vec::from)
+        .collect();
+    if let Some(width) = width {
+        leave_out_columns(&mut rows, width);
+    }
     let columns = Columns::of(&rows);
-    let rest = WIDTH.saturating_sub(columns.before_last() + 2).max(MIN_COMMAND_WIDTH);
+    let rest =
+        width.unwrap_or(WIDTH).saturating_sub(columns.before_last() + 2).max(MIN_COMMAND_WIDTH);
     for (index, row) in rows.iter_mut().enumerate() {
-        row[HEAD.len() - 1] = shorten(&row[HEAD.len() - 1], rest);
+        if let Some(last) = row.last_mut() {
+            *last = shorten(last, rest);
+        }
         let _ = writeln!(text, "  {}", columns.line(row));
         if let Some(component) = index.checked_sub(1).and_then(|index| components.get(index)) {
             last_exit(text, component);
             next_start(text, component);
+        }
+    }
+}
+
+/// Leaves out columns until the table fits, as far as possible.
+fn leave_out_columns(rows: &mut [Vec<String>], width: usize) {
+    for name in OPTIONAL {
+        let columns = Columns::of(rows);
+        let is_command = rows[0].last().is_some_and(|last| last == "command");
+        let last = rows.iter().filter_map(|row| row.last()).map(|cell| cell.chars().count()).max();
+        let last = last.unwrap_or_default();
+        let last = if is_command { last.min(MIN_COMMAND_WIDTH) } else { last };
+        if 2 + columns.before_last() + last <= width {
+            return;
+        }
+        if let Some(column) = rows[0].iter().position(|cell| cell == name) {
+            rows.iter_mut().for_each(|row| drop(row.remove(column)));
         }
     }
 }
@@ -195,7 +226,7 @@ mod tests {
     }
 
     fn shown(status: Status) -> String {
-        text(&QueryResult { running: vec![status], ..QueryResult::default() })
+        text(&QueryResult { running: vec![status], ..QueryResult::default() }, None)
     }
 
     #[test]
@@ -273,10 +304,10 @@ mod tests {
 
     #[test]
     fn an_empty_result_is_reported() {
-        assert_eq!(text(&QueryResult::default()), "No conductor is running.\n");
+        assert_eq!(text(&QueryResult::default(), None), "No conductor is running.\n");
         let unresponsive =
             QueryResult { unresponsive: vec!["conductor 1 is".into()], ..QueryResult::default() };
-        assert_eq!(text(&unresponsive), "No conductor answered.\n");
+        assert_eq!(text(&unresponsive, None), "No conductor answered.\n");
     }
 
     #[test]
@@ -296,5 +327,22 @@ mod tests {
         for whole in ["a", "a b/c", "'/a b/c' d", "/", ""] {
             assert_eq!(without_directory(whole), whole);
         }
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_fewer_columns() {
+        let rows = |width: usize| {
+            let mut rows: Vec<Vec<String>> = vec![
+                HEAD.map(str::to_owned).into(),
+                cells(&component(1, "claude-agent-acp", "/usr/bin/claude-agent-acp --verbose"))
+                    .into(),
+            ];
+            leave_out_columns(&mut rows, width);
+            rows[0].join(" ")
+        };
+        assert_eq!(rows(200), HEAD.join(" "));
+        assert_eq!(rows(80), "# name role dialect pid state restarts up queue owes");
+        assert_eq!(rows(60), "# name pid state up queue owes");
+        assert_eq!(rows(20), "# name pid state owes");
     }
 }
