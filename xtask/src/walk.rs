@@ -83,6 +83,16 @@ struct Step {
     reading: Duration,
     /// How long the commands take. It is measured.
     waiting: Duration,
+    /// How much processor time the commands take.
+    processor: Duration,
+}
+
+impl Step {
+    /// The time of the step on a machine that does nothing else. On a busy machine, the commands wait for a processor, and
+    /// take longer than their processor time.
+    fn time(&self) -> Duration {
+        self.reading + self.waiting.min(self.processor.max(Duration::from_secs(1)))
+    }
 }
 
 struct Walk {
@@ -94,6 +104,8 @@ struct Walk {
     target: Option<PathBuf>,
     /// The current directory of the reader's shell.
     directory: PathBuf,
+    /// The processor time of all commands so far.
+    processor: Duration,
     steps: Vec<Step>,
 }
 
@@ -106,7 +118,8 @@ impl Walk {
         for path in [&directory, &folder.join("bin"), &folder.join("cargo")] {
             fs::create_dir_all(path).map_err(at(path))?;
         }
-        let walk = Walk { folder, page, target, directory, steps: Vec::new() };
+        let (processor, steps) = (Duration::ZERO, Vec::new());
+        let walk = Walk { folder, page, target, directory, processor, steps };
         walk.take_snapshot(root)?;
         walk.create_cargo_home()?;
         walk.create_agent()?;
@@ -222,9 +235,10 @@ impl Walk {
             "" => PASTE,
             _ => reading_time(chapter(&self.page, title).ok_or(format!("no chapter {title}"))?),
         };
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), self.processor);
         let done = work(self).map_err(|error| format!("{name}: {error}"));
-        self.steps.push(Step { name, reading, waiting: began.elapsed() });
+        let (waiting, processor) = (began.elapsed(), self.processor - before);
+        self.steps.push(Step { name, reading, waiting, processor });
         done
     }
 
@@ -240,10 +254,11 @@ impl Walk {
     /// Runs the commands of a block in the reader's shell. What the reader types comes from standard input.
     fn run(&mut self, block: &Block, typed: &str) -> Result<(), String> {
         eprint!("{}", block.text);
-        let (input, place) = (self.folder.join("typed"), self.folder.join("directory"));
+        let [input, place, times] = ["typed", "directory", "times"].map(|it| self.folder.join(it));
         write(&input, typed)?;
         let mut shell = Command::new("bash");
-        shell.args(["-e", "-c", &format!("{}\npwd >'{}'", block.text, place.display())]);
+        let (text, before) = (&block.text, format!("trap 'times >\"{}\"' EXIT", times.display()));
+        shell.args(["-e", "-c", &format!("{before}\n{text}\npwd >'{}'", place.display())]);
         let input = fs::File::open(&input).map_err(at(&input))?;
         let status =
             self.set_environment(&mut shell).stdin(input).stdout(std::io::stderr()).status();
@@ -253,6 +268,8 @@ impl Walk {
         {
             return Err(format!("README.md:{}: {status}", block.line));
         }
+        let times = fs::read_to_string(&times).map_err(at(&times))?;
+        self.processor += processor_time(&times).ok_or(format!("the times of bash: {times}"))?;
         // A block that is expected to fail does not reach `pwd`.
         if let Ok(directory) = fs::read_to_string(&place) {
             self.directory = directory.trim_end().into();
@@ -284,6 +301,7 @@ impl Walk {
             .env("HOME", home)
             .env("CARGO_HOME", cargo)
             .env("CARGO_NET_GIT_FETCH_WITH_CLI", "true")
+            .env("LC_ALL", "C.UTF-8")
             .env("GIT_CONFIG_GLOBAL", self.folder.join("gitconfig"))
             .current_dir(&self.directory)
     }
@@ -322,28 +340,35 @@ impl Walk {
     }
 
     fn total(&self) -> Duration {
-        self.steps.iter().map(|step| step.reading + step.waiting).sum()
+        self.steps.iter().map(Step::time).sum()
     }
 
     fn table(&self) -> String {
-        let mut table =
-            String::from("\n| step | reading and pasting | waiting |\n|---|---:|---:|\n");
-        for Step { name, reading, waiting } in &self.steps {
-            writeln!(table, "| {name} | {} | {} |", time(*reading), time(*waiting))
-                .expect("a String");
+        let mut table = String::from(
+            "\n| step | reading and pasting | waiting | processor time |\n|---|---:|---:|---:|\n",
+        );
+        let mut row = |name: &str, times: [Duration; 3]| {
+            let [reading, waiting, processor] = times.map(time);
+            writeln!(table, "| {name} | {reading} | {waiting} | {processor} |").expect("a String");
+        };
+        for Step { name, reading, waiting, processor } in &self.steps {
+            row(name, [*reading, *waiting, *processor]);
         }
-        let reading = self.steps.iter().map(|step| step.reading).sum();
-        let waiting = self.steps.iter().map(|step| step.waiting).sum();
-        writeln!(
-            table,
-            "| **sum: {}** | {} | {} |",
-            time(self.total()),
-            time(reading),
-            time(waiting)
-        )
-        .expect("a String");
+        let sum = |part: fn(&Step) -> Duration| self.steps.iter().map(part).sum();
+        let sums = [sum(|it| it.reading), sum(|it| it.waiting), sum(|it| it.processor)];
+        row(&format!("**sum: {}**", time(self.total())), sums);
         table
     }
+}
+
+/// The processor time in the output of the shell's `times`: of the shell and of its children, in user and system mode.
+fn processor_time(times: &str) -> Option<Duration> {
+    let parse = |word: &str| {
+        let (minutes, seconds) = word.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    };
+    let seconds: Option<Vec<f64>> = times.split_whitespace().map(parse).collect();
+    seconds.filter(|it| it.len() == 4).map(|it| Duration::from_secs_f64(it.iter().sum()))
 }
 
 /// The address that the README clones.
@@ -398,6 +423,13 @@ mod tests {
         assert_eq!((count("Your first proxy", "sh"), count("Your first proxy", "rust")), (3, 1));
         assert!(page.contains(&format!("npx {AGENT}\"]")), "the agent in Zed's settings");
         assert!(published_repository(&page).is_ok_and(|url| url.starts_with("https://")));
+    }
+
+    #[test]
+    fn the_processor_time_is_that_of_the_shell_and_its_children() {
+        let times = processor_time("0m0.500s 0m0.250s\n2m1.000s 0m0.250s\n");
+        assert_eq!(times, Some(Duration::from_secs(122)));
+        assert_eq!(processor_time("1 2 3 4"), None);
     }
 
     #[test]
