@@ -168,6 +168,8 @@ pub(crate) struct Conversation {
     /// The queue that the view has.
     shown_queue: Vec<String>,
     questions: VecDeque<OpenQuestion>,
+    /// When a question has replaced another one that the agent has cancelled.
+    question_replaced: Option<Instant>,
     tool_calls: ToolCalls,
     turn: TurnState,
     /// How many prompts were answered in this session.
@@ -210,6 +212,7 @@ impl Conversation {
             queue: VecDeque::new(),
             shown_queue: Vec::new(),
             questions: VecDeque::new(),
+            question_replaced: None,
             tool_calls: ToolCalls::default(),
             turn: TurnState::default(),
             answers: 0,

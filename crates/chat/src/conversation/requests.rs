@@ -1,5 +1,7 @@
 //! The requests of the agent, and the questions to the user.
 
+use std::time::{Duration, Instant};
+
 use acp_wire::printable::{one_line, plain};
 use client::workspace::OutsideFile;
 use client::{Reply, rpc_error};
@@ -8,6 +10,9 @@ use serde_json::{Value, json};
 use super::{Conversation, Phase, TaskResult};
 use crate::elicitation::{self, Form};
 use crate::view::{Choice, Question};
+
+/// How long a choice may have been made for an earlier question.
+const REPLACED: Duration = Duration::from_millis(500);
 
 /// A question that is not answered.
 #[derive(Debug)]
@@ -91,7 +96,10 @@ impl Conversation {
             self.running.remove(at);
         } else if let Some(open) = question.and_then(|at| self.questions.remove(at)) {
             self.view.lock().answered(&open.question, "cancelled by the agent");
-            self.show_question();
+            if question == Some(0) {
+                self.question_replaced = Some(Instant::now());
+                self.show_question();
+            }
         } else {
             return;
         }
@@ -202,6 +210,10 @@ impl Conversation {
     }
 
     pub(super) fn on_choice(&mut self, index: usize) {
+        // The choice was made for the question before.
+        if self.question_replaced.is_some_and(|it| it.elapsed() < REPLACED) {
+            return;
+        }
         let valid = |it: &OpenQuestion| index < it.question.options.len();
         if self.questions.front().is_some_and(valid)
             && let Some(open) = self.questions.pop_front()

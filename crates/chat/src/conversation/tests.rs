@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::*;
 use crate::view::{Question, View};
@@ -270,12 +271,36 @@ fn questions_are_asked_one_after_the_other() {
         .on_message(Some(Incoming::Notification { method: "$/cancel_request".into(), params }));
     let answer = chat.next().expect("an answer");
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("C"), &json!(-32800)));
-    chat.enter("what?");
-    assert!(chat.view.shows("Answer the question first"));
-    chat.enter("yes");
+    // Only a choice is an answer: a line may have been typed before the question.
+    chat.enter("1");
+    assert!(chat.view.shows("queued 1") && chat.next().is_none());
+    chat.conversation.on_input(UserInput::Choice(0));
     assert_eq!(chat.next().expect("an answer")["result"]["outcome"]["optionId"], "y");
     assert_eq!(questions(&chat), ["question none"]);
     assert!(chat.next().is_none(), "each request is answered once");
+}
+
+/// The user has pressed a key for a question that the agent cancelled at that moment.
+#[test]
+fn a_choice_does_not_answer_a_question_that_has_just_replaced_another_one() {
+    let mut chat = Chat::open(json!({}));
+    chat.enter("one");
+    chat.sent("session/prompt");
+    for title in ["A", "B"] {
+        chat.request(title, "session/request_permission", permission(title));
+    }
+    let params = json!({ "requestId": "A" });
+    chat.conversation
+        .on_message(Some(Incoming::Notification { method: "$/cancel_request".into(), params }));
+    assert_eq!(chat.next().expect("an answer")["id"], "A");
+    let replaced = chat.conversation.question_replaced.expect("B has replaced A");
+    // Not long ago, however slow the test is.
+    chat.conversation.question_replaced = Some(replaced + Duration::from_secs(3600));
+    chat.conversation.on_input(UserInput::Choice(0));
+    assert!(chat.next().is_none());
+    chat.conversation.question_replaced = replaced.checked_sub(Duration::from_secs(1));
+    chat.conversation.on_input(UserInput::Choice(0));
+    assert_eq!(chat.next().expect("an answer")["id"], "B");
 }
 
 #[tokio::test]
