@@ -122,6 +122,12 @@ async fn show_on_screen(pid: Option<u32>, interval: Duration) -> Result<(), Fail
     if let Some(why) = pid.and_then(|pid| found.no_answer(pid)) {
         return Err(Failure::run(why));
     }
+    // The handlers of signals must be installed before the mode of the terminal changes.
+    tokio::select! {
+        biased;
+        () = &mut signal => return Ok(()),
+        () = std::future::ready(()) => {}
+    }
     let mut screen = Screen::open().map_err(on_screen)?;
     loop {
         let problems = found.unreadable.iter().chain(&found.unresponsive);
