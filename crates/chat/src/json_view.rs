@@ -11,7 +11,7 @@
 //! | `turn_end` | `stopReason` |
 //! | `terminal` | `terminalId`, `output`, `exit`: a command that the agent runs |
 //! | `note`, `error` | `text` |
-//! | `wire` | with `--show-wire`, a message on a hop: `from`, `to`, `kind` (`request`, `notification`, `answer`, `error`, or `more` for a number of chunks), `method`, `id`, `payload` |
+//! | `wire` | a message on a hop, with `--show-wire`: `timeMs`, `from`, `to`, `kind` (`request`, `notification`, `answer`, `error`, `more` for a number of chunks, `started`, `ended`), `method`, `number`, `durationMs`, `payload` |
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ use acp_wire::printable;
 use serde_json::{Value, json};
 
 use crate::view::{Activity, Question, SlashCommand, View};
-use crate::wire::{Row, RowKind};
+use crate::wire::Row;
 
 /// Writes JSON.
 #[derive(Debug, Default)]
@@ -37,8 +37,11 @@ impl JsonView<io::Stdout> {
 
 impl<W: Write> JsonView<W> {
     fn write(&mut self, value: &Value) {
-        let line = value.to_string();
-        let line = format!("{}\n", printable::json(&line));
+        self.write_text(&value.to_string());
+    }
+
+    fn write_text(&mut self, line: &str) {
+        let line = format!("{}\n", printable::json(line));
         let written = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
         self.error = self.error.take().or(written.err());
     }
@@ -112,22 +115,7 @@ impl<W: Write + Send> View for JsonView<W> {
     fn unfold(&mut self, _: Option<usize>) {}
 
     fn wire(&mut self, row: &Row) {
-        let (kind, method) = match &row.kind {
-            RowKind::Request(method) => ("request", method),
-            RowKind::Notification(method) => ("notification", method),
-            RowKind::Answer(method) => ("answer", method),
-            RowKind::Failure(method) => ("error", method),
-            RowKind::More(method, _) => ("more", method),
-        };
-        let payload = match (&row.kind, serde_json::from_str::<Value>(&row.json)) {
-            (RowKind::More(_, count), _) => json!(count),
-            (_, Ok(payload)) => payload,
-            (_, Err(_)) => row.json.as_str().into(),
-        };
-        self.write(&json!({
-            "type": "wire", "from": row.from, "to": row.to, "kind": kind, "method": method,
-            "id": row.id, "payload": payload,
-        }));
+        self.write_text(&row.to_json());
     }
 
     fn finish(&mut self) {}

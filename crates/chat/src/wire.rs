@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acp_wire::Side;
+use acp_wire::{Json, Side};
 
 /// A message on a hop, or the start or the end of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,4 +64,74 @@ pub enum PayloadLayout {
     OneLine,
     /// Whole, on the lines below.
     Wrapped,
+}
+
+impl Row {
+    /// The row as an object on one line. The payload keeps its text.
+    pub fn to_json(&self) -> String {
+        let (kind, method) = match &self.kind {
+            RowKind::Request(method) => ("request", method.as_str()),
+            RowKind::Notification(method) => ("notification", method.as_str()),
+            RowKind::Answer(method) => ("answer", method.as_str()),
+            RowKind::Failure { method, .. } => ("error", method.as_str()),
+            RowKind::More(method, _) => ("more", method.as_str()),
+            RowKind::Started => ("started", ""),
+            RowKind::Ended(_) => ("ended", ""),
+        };
+        let text = |text: &str| (!text.is_empty()).then(|| Json::string(text));
+        let number = |number: u128| Json::trusted(number.to_string());
+        let (count, how) = match &self.kind {
+            RowKind::More(_, count) => (Some(number(*count as u128)), None),
+            RowKind::Ended(how) => (None, text(how)),
+            _ => (None, None),
+        };
+        // Empty for a message without params.
+        let payload = Json::parse(self.json.clone()).ok();
+        let row = Json::object([
+            ("type", Some(Json::string("wire"))),
+            ("timeMs", Some(number(self.time.as_millis()))),
+            ("from", Some(Json::string(&self.from))),
+            ("to", text(&self.to)),
+            ("kind", Some(Json::string(kind))),
+            ("method", text(method)),
+            ("number", self.number.map(|it| number(it.into()))),
+            ("durationMs", self.took.map(|it| number(it.as_millis()))),
+            ("count", count),
+            ("how", how),
+            ("payload", payload),
+        ]);
+        row.as_str().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_an_object_whose_payload_keeps_its_text() {
+        let row = Row {
+            time: Duration::from_millis(214),
+            from: "agent".into(),
+            to: "editor".into(),
+            toward: Side::Editor,
+            hop_width: 14,
+            kind: RowKind::Answer("m".into()),
+            number: Some(3),
+            took: Some(Duration::from_millis(7)),
+            json: r#"{"n":1.10}"#.into(),
+            payload: PayloadLayout::OneLine,
+        };
+        assert_eq!(
+            row.to_json(),
+            r#"{"type":"wire","timeMs":214,"from":"agent","to":"editor","kind":"answer","method":"m","number":3,"durationMs":7,"payload":{"n":1.10}}"#
+        );
+        let ended = RowKind::Ended("exited".into());
+        let (to, json) = (String::new(), String::new());
+        let ended = Row { kind: ended, to, number: None, took: None, json, ..row };
+        assert_eq!(
+            ended.to_json(),
+            r#"{"type":"wire","timeMs":214,"from":"agent","kind":"ended","how":"exited"}"#
+        );
+    }
 }

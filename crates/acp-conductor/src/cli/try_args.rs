@@ -79,10 +79,11 @@ pub struct TryArgs {
         value_parser = clap::value_parser!(u8).range(1..=2))]
     pub protocol: u8,
 
-    /// Show each message on each hop: sender, receiver, method, id and the start of the payload.
+    /// Show each message on each hop: time, sender, receiver, method, number and payload.
     ///
-    /// Only the first chunk of a streamed text is shown; the others are counted. `--show-wire=all`
-    /// shows every chunk.
+    /// A request and its answers have the same number on all hops. An answer also has its duration.
+    /// In a terminal, payloads are shortened, and only the first chunk of a streamed text is shown.
+    /// In a pipe, payloads are whole. `--show-wire=all` shows everything. Secrets are hidden.
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true,
         default_missing_value = "folded", hide_possible_values = true)]
     pub show_wire: Option<ShowWire>,

@@ -67,45 +67,6 @@ fn the_first_prompt_embodies_sparkle() {
     assert!(shown.ends_with("what I can do.\n") && !shown.contains('\x1b'), "{shown}");
 }
 
-#[test]
-fn show_wire_shows_every_message() {
-    let shown = printed(&[&["--prompt", "hello", "--show-wire"][..], &SPARKLE].concat());
-    for expected in [
-        "│ editor → sparkle      initialize #c:1 {\"protocolVersion\":1,",
-        "│ demo-agent → sparkle  ✓ initialize #",
-        "│ demo-agent → sparkle  mcp/message tools/call #",
-        "│ sparkle → demo-agent  ✓ mcp/message tools/call #",
-        "│ sparkle → editor      session/update agent_message_chunk {\"content\":",
-        "│ sparkle → editor      ✓ session/prompt #3 {\"stopReason\":\"end_turn\"}",
-        " more\n",
-        EMBODIED,
-    ] {
-        assert!(shown.contains(expected), "{expected} is not in:\n{shown}");
-    }
-    assert!(shown.lines().all(|line| !line.starts_with('│') || line.chars().count() <= 100));
-    let chunks =
-        |shown: &str| shown.matches("│ sparkle → editor      session/update agent_").count();
-    let all = printed(&[&["--prompt", "hello", "--show-wire=all"][..], &SPARKLE].concat());
-    assert!(chunks(&shown) < 10 && chunks(&all) > 20, "{all}");
-    assert!(!all.contains(" more\n"), "{all}");
-}
-
-/// The secret of the bridge to an MCP server is hidden.
-#[test]
-fn secrets_are_not_shown_on_the_wire() {
-    let mut command =
-        conductor(&[&["try", "--prompt", "hello", "--show-wire"][..], &SPARKLE].concat());
-    let output = command.env("COLUMNS", "100000").output().expect("an end");
-    let shown = text(&output.stdout);
-    let declared: Vec<&str> =
-        shown.lines().filter(|line| line.contains("\"mcpServers\"")).collect();
-    assert!(declared.iter().any(|it| it.contains(r#""args":["mcp","#)), "{shown}");
-    for line in declared {
-        let values: Vec<&str> = line.split(r#""value":"#).skip(1).collect();
-        assert!(values.iter().all(|value| value.starts_with("\"…\"")), "{line}");
-    }
-}
-
 /// In version 2 the answer to a prompt does not end the turn.
 #[test]
 fn in_version_2_a_turn_ends_when_the_agent_is_idle() {
@@ -125,7 +86,7 @@ fn in_version_2_a_turn_ends_when_the_agent_is_idle() {
     let wire = printed(
         &[&["--protocol", "2", "--prompt", "hello", "--show-wire=all"][..], &SPARKLE].concat(),
     );
-    let idle = r#"session/update state_update {"state":"idle""#;
+    let idle = r#"{"sessionUpdate":"state_update","state":"idle""#;
     let to_editor = wire.lines().filter(|line| line.contains("sparkle → editor"));
     assert_eq!(to_editor.filter(|line| line.contains(idle)).count(), 1, "{wire}");
     let to_sparkle = wire.lines().filter(|line| line.contains("demo-agent → sparkle"));

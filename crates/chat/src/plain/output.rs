@@ -24,6 +24,9 @@ const OUTPUT_LINES: usize = 4;
 /// The lines of a diff that are shown at first.
 const DIFF_LINES: usize = 100;
 
+/// The characters with which Markdown marks a part of a text.
+const MARKUP: [char; 13] = ['*', '_', '`', '[', ']', '~', '<', '|', '#', '>', '\\', '&', '\n'];
+
 /// How long to wait before a remark, and between two remarks.
 const REMARK: Duration = Duration::from_secs(10);
 
@@ -39,6 +42,9 @@ pub(super) struct Output {
     stream: MarkdownStream,
     /// Whether a block of the text is written.
     has_block: bool,
+    /// The lines of the incomplete block that are written, and the length of the block when they were.
+    block_lines: usize,
+    block_length: usize,
     /// Whether the current line is incomplete.
     open: bool,
     /// Line breaks to write if more text follows.
@@ -79,6 +85,8 @@ impl Output {
             text: None,
             stream: MarkdownStream::default(),
             has_block: false,
+            block_lines: 0,
+            block_length: 0,
             open: false,
             breaks: String::new(),
             wire: false,
@@ -383,12 +391,14 @@ impl Output {
                 _ => {
                     let blocks = self.stream.push(&text.replace('\t', "    "));
                     blocks.iter().for_each(|block| self.block(block));
+                    self.incomplete_block();
                 }
             }
             return;
         }
         let mut text = format!("{}{text}", std::mem::take(&mut self.held));
         if self.wire {
+            break_long_line(&mut text, self.layout().width);
             let complete = text.rfind('\n').map_or(0, |at| at + 1);
             self.held = text.split_off(complete);
         }
@@ -425,11 +435,38 @@ impl Output {
     /// Writes a block of a text on a terminal.
     fn block(&mut self, block: &Block) {
         let lines = render(&block.markdown, self.layout());
+        self.block_lines(block, lines);
+        (self.block_lines, self.block_length) = (0, 0);
+    }
+
+    /// Writes the complete lines of a block that is not complete, so that a long paragraph streams. Markup may change
+    /// the layout of earlier lines when it is complete, so lines are written only up to the first markup.
+    fn incomplete_block(&mut self) {
+        let layout = self.layout();
+        let block = self.stream.pending();
+        let has_markup = block.markdown.contains(MARKUP);
+        if has_markup || block.markdown.len() < self.block_length + layout.width {
+            return;
+        }
+        self.block_length = block.markdown.len();
+        let mut lines = render(&block.markdown, layout);
+        // The last line may still grow.
+        lines.pop();
+        self.block_lines(&block, lines);
+    }
+
+    /// Writes the lines of a block that are not written yet.
+    fn block_lines(&mut self, block: &Block, lines: Vec<Line>) {
+        let written = std::mem::replace(&mut self.block_lines, lines.len());
+        if lines.len() <= written {
+            self.block_lines = written;
+            return;
+        }
         self.end_input();
-        if !lines.is_empty() && !block.continues && std::mem::replace(&mut self.has_block, true) {
+        if written == 0 && !block.continues && std::mem::replace(&mut self.has_block, true) {
             self.write("\n");
         }
-        for line in lines {
+        for line in lines.into_iter().skip(written) {
             let text = format!("{}\n", line.trimmed().painted(self.options.color));
             self.write(&text);
         }
@@ -514,5 +551,15 @@ impl Output {
         let text =
             format!("still waiting for {name}, {}", crate::terminal::seconds(since.elapsed()));
         self.note(&text);
+    }
+}
+
+/// Breaks the last line of a text at spaces, so that no line is longer than this width.
+fn break_long_line(text: &mut String, width: usize) {
+    loop {
+        let start = text.rfind('\n').map_or(0, |at| at + 1);
+        let Some((end, _)) = text[start..].char_indices().nth(width) else { return };
+        let Some(space) = text[start..start + end].rfind(' ').filter(|at| *at > 0) else { return };
+        text.replace_range(start + space..=start + space, "\n");
     }
 }

@@ -7,7 +7,7 @@ use super::Options;
 use super::output::Output;
 use crate::random::Random;
 use crate::view::{Activity, Choice, Question, UserInput};
-use crate::wire::{Row, RowKind};
+use crate::wire::{PayloadLayout, Row, RowKind};
 
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
@@ -39,6 +39,21 @@ const PIPE: Options =
     Options { terminal: false, input_terminal: false, read_input: true, color: false, width: 0 };
 const TERMINAL: Options =
     Options { terminal: true, input_terminal: true, read_input: true, color: false, width: 30 };
+
+fn row() -> Row {
+    Row {
+        time: std::time::Duration::ZERO,
+        from: "a".into(),
+        to: "b".into(),
+        toward: acp_wire::Side::Agent,
+        hop_width: 5,
+        kind: RowKind::Notification("x".into()),
+        number: None,
+        took: None,
+        json: String::new(),
+        payload: PayloadLayout::OneLine,
+    }
+}
 
 fn chunk(kind: &str, text: &str) -> Value {
     json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } })
@@ -144,17 +159,51 @@ fn a_question_is_answered_with_a_number_or_a_name() {
     assert!(out.text().ends_with("Permission: Edit a.txt: Reject\n"), "{}", out.text());
 }
 
+/// The answer streams beside the messages, also if it has no line breaks.
+#[test]
+fn a_long_paragraph_is_written_line_by_line_beside_the_messages() {
+    let words: Vec<String> = (0..60).map(|number| format!("word{number} ")).collect();
+    for options in [PIPE, TERMINAL] {
+        let (mut view, out, _) = view(options);
+        view.wire(&row());
+        for (number, word) in words.iter().enumerate() {
+            view.update(&chunk("agent_message_chunk", word), false);
+            view.wire(&row());
+            if number == 40 {
+                assert!(out.text().contains("word1 word2"), "{}", out.text());
+                assert!(!out.text().contains("word40"), "{}", out.text());
+            }
+        }
+        view.turn_ended(Some("end_turn"));
+        let shown = out.text();
+        let answer: Vec<&str> = shown.lines().filter(|line| !line.starts_with('│')).collect();
+        assert!(answer.len() > 3, "{shown}");
+        let expected: String = words.concat();
+        assert_eq!(answer.join(" ").trim(), expected.trim());
+    }
+}
+
+/// Emphasis that ends later changes the layout of the lines before its end.
+#[test]
+fn markup_in_a_long_paragraph_loses_no_word() {
+    let (mut view, out, _) = view(TERMINAL);
+    let mut words: Vec<String> = (0..40).map(|number| format!("w{number} ")).collect();
+    words[20] = "**w20 ".into();
+    words[30] = "w30** ".into();
+    for word in &words {
+        view.update(&chunk("agent_message_chunk", word), false);
+    }
+    view.turn_ended(Some("end_turn"));
+    let shown = out.text().replace("**", "");
+    let shown: Vec<&str> = shown.split_whitespace().collect();
+    let expected: Vec<String> = (0..40).map(|number| format!("w{number}")).collect();
+    assert_eq!(shown, expected);
+}
+
 #[test]
 fn messages_of_the_chain_do_not_interrupt_a_line_of_the_answer() {
     let (mut view, out, _) = view(PIPE);
-    let row = Row {
-        from: "a".into(),
-        to: "b".into(),
-        toward: acp_wire::Side::Agent,
-        kind: RowKind::Notification("x".into()),
-        id: None,
-        json: String::new(),
-    };
+    let row = row();
     view.wire(&row);
     view.update(&chunk("agent_message_chunk", "one\ntw"), false);
     view.wire(&row);

@@ -5,7 +5,8 @@ use acp_wire::Json;
 /// The maximum nesting depth that is laid out. Deeper values are shown on one line.
 const MAX_DEPTH: usize = 64;
 
-/// The texts of a prompt or of a piece of a streamed text, in quotes. `None` for other payloads.
+/// The texts of a prompt or of a piece of a streamed text, in quotes, and the state and title of a tool call. `None` for
+/// other payloads.
 pub(super) fn summary(json: &str) -> Option<String> {
     let json = Json::parse(json.to_owned()).ok()?;
     let text = |block: &Json| {
@@ -16,6 +17,14 @@ pub(super) fn summary(json: &str) -> Option<String> {
     let members = json.members();
     // A message id does not matter here.
     let content = members.iter().filter(|(name, _)| name != "messageId").collect::<Vec<_>>();
+    if json.member("toolCallId").is_some() {
+        let string = |name: &str| json.member(name).filter(Json::is_string);
+        let [status, title] = ["status", "title"].map(string);
+        let status = status.map(|it| it.as_str().trim_matches('"').to_owned());
+        let title = title.map(|it| it.as_str().to_owned());
+        let parts: Vec<String> = status.into_iter().chain(title).collect();
+        return (!parts.is_empty()).then(|| parts.join(" "));
+    }
     match &content[..] {
         [(name, block)] if name == "content" => text(block).map(|it| it.as_str().to_owned()),
         [(name, blocks)] if name == "prompt" => {
@@ -87,6 +96,11 @@ mod tests {
             (r#"{"prompt":[{"type":"image"}]}"#, None),
             (r#"{"prompt":[]}"#, None),
             (r#"{"stopReason":"end_turn"}"#, None),
+            (
+                r#"{"toolCallId":"t","status":"pending","title":"Edit a.txt","kind":"edit"}"#,
+                Some(r#"pending "Edit a.txt""#),
+            ),
+            (r#"{"toolCallId":"t","kind":"edit"}"#, None),
             ("", None),
         ] {
             assert_eq!(summary(json).as_deref(), expected, "{json}");

@@ -18,7 +18,7 @@ fn row(kind: RowKind, json: &str) -> Row {
 }
 
 fn shown(row: &Row, width: usize) -> Vec<String> {
-    let shown = lines(row, Layout { width, color: false });
+    let shown = lines(row, Layout { width, color: false, linear: false });
     if row.payload != PayloadLayout::OneLine {
         for line in &shown {
             assert!(line.width() <= width, "{width}: {}", line.text());
@@ -147,7 +147,7 @@ fn control_characters_are_not_shown() {
         let json = format!("\"{hostile}\"");
         let row = Row { from: hostile.into(), payload, ..row(kind.clone(), &json) };
         for width in [1, 10, 40, 80] {
-            let text = lines(&row, Layout { width, color: false });
+            let text = lines(&row, Layout { width, color: false, linear: false });
             let text: String = text.iter().map(Line::text).collect();
             assert!(!text.contains(|it: char| it.is_control() || it == '\u{202e}'), "{text:?}");
         }
