@@ -81,11 +81,11 @@ pub(super) enum Failure {
 /// The text that the user has entered, as far as it can be told: the last text block of a prompt. Files and other
 /// resources in a prompt are no commands.
 pub(super) fn user_text(prompt: &[ContentBlock]) -> &str {
-    let texts = prompt.iter().filter_map(|block| match block {
+    let mut texts = prompt.iter().filter_map(|block| match block {
         ContentBlock::Text(text) if !text.text.trim().is_empty() => Some(text.text.trim()),
         _ => None,
     });
-    texts.last().unwrap_or_default()
+    texts.next_back().unwrap_or_default()
 }
 
 impl Command {

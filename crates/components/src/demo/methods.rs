@@ -13,9 +13,12 @@ use super::version;
 /// The error code of a request that needs a login.
 pub(super) const LOGIN_REQUIRED: i64 = -32000;
 
+/// Answers a request, by its params.
+type Handler = fn(&Sessions, &Value, &Context) -> Result<Value>;
+
 /// Adds the handlers to an agent.
 pub(super) fn add(agent: Agent, sessions: &Sessions, require_login: bool) -> Agent {
-    let handlers: [(&str, fn(&Sessions, &Value, &Context) -> Result<Value>); 12] = [
+    let handlers: [(&str, Handler); 12] = [
         ("initialize", initialize),
         ("authenticate", log_in),
         ("auth/login", log_in),

@@ -145,7 +145,7 @@ impl Turn {
             let rest = lower.strip_prefix(greeting);
             rest.is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
         };
-        let answer = if greets.iter().any(|it| greeting(it)) {
+        let answer = if greets.iter().any(greeting) {
             format!("Hello! You said “{topic}”, and your words came to me through the whole chain.")
         } else if self.text.is_empty() && !self.attachments.is_empty() {
             "You have sent no text.".to_owned()
