@@ -286,7 +286,7 @@ fn in_a_narrow_terminal_a_row_has_two_lines_that_fit() {
             assert!(rows[at - 1].ends_with("editor → sparkle"), "{rows:#?}");
         } else {
             assert!(
-                rows[at].ends_with("editor → sparkle     session/prompt #3 \"hello\""),
+                rows[at].ends_with("editor → sparkle      session/prompt #3 \"hello\""),
                 "{rows:#?}"
             );
         }

@@ -26,7 +26,7 @@ const TIME_WIDTH: usize = 6;
 /// The lines of a row.
 pub fn lines(row: &Row, layout: Layout) -> Vec<Line> {
     let hop_width = row.hop_width.clamp(1, MAX_HOP);
-    let head_width = 2 + TIME_WIDTH + 1 + hop_width + 1;
+    let head_width = 2 + TIME_WIDTH + 1 + hop_width + 2;
     let is_narrow = row.payload != PayloadLayout::OneLine && layout.width < head_width + MIN_ROOM;
     let hop = hop(row);
     let time = format!("{:>TIME_WIDTH$} ", format_time(row.time));
@@ -43,7 +43,7 @@ pub fn lines(row: &Row, layout: Layout) -> Vec<Line> {
         PayloadLayout::OneLine => hop,
         _ => shorten(&hop, hop_width),
     };
-    let space = " ".repeat(hop_width.saturating_sub(width(&hop)) + 1);
+    let space = " ".repeat(hop_width.saturating_sub(width(&hop)) + 2);
     head = head.with(hop, Style::color(color)).with(space, Style::PLAIN);
     with_what(row, head, layout, false)
 }

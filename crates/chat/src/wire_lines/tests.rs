@@ -37,12 +37,12 @@ fn a_request_has_a_time_a_hop_a_method_and_a_number() {
     assert_eq!(
         shown(&prompt(), 160),
         [
-            r#"│  1.214 sparkle → demo-agent session/prompt #5 "Please use the embody_sparkle tool to load patterns.""#
+            r#"│  1.214 sparkle → demo-agent  session/prompt #5 "Please use the embody_sparkle tool to load patterns.""#
         ]
     );
     assert_eq!(
         shown(&prompt(), 80),
-        [r#"│  1.214 sparkle → demo-agent session/prompt #5 "Please use the embody_sparkle …"#]
+        [r#"│  1.214 sparkle → demo-agent  session/prompt #5 "Please use the embody_sparkle…"#]
     );
     assert_eq!(
         shown(&prompt(), 40),
@@ -60,7 +60,7 @@ fn an_answer_has_the_number_of_its_request_and_a_duration() {
     };
     assert_eq!(
         shown(&answer, 80),
-        [r#"│  1.214 sparkle → demo-agent ✓ session/prompt #5 1.2 s {"stopReason":"end_turn…"#]
+        [r#"│  1.214 sparkle → demo-agent  ✓ session/prompt #5 1.2 s {"stopReason":"end_tur…"#]
     );
     assert_eq!(
         shown(&answer, 40),
@@ -78,7 +78,7 @@ fn an_error_shows_its_code_and_message() {
     let failure = Row { number: Some(7), took: Some(Duration::from_micros(10)), ..row(kind, "{}") };
     assert_eq!(
         shown(&failure, 100),
-        ["│  1.214 sparkle → demo-agent ✗ session/prompt #7 <1 ms -32603 Internal error {}"]
+        ["│  1.214 sparkle → demo-agent  ✗ session/prompt #7 <1 ms -32603 Internal error {}"]
     );
     assert_eq!(shown(&failure, 40)[1], "│   ✗ session/prompt #7 <1 ms -32603 In…");
 }
@@ -89,7 +89,7 @@ fn a_piece_of_text_shows_the_text() {
     let chunk = row(kind, r#"{"content":{"type":"text","text":"The "}}"#);
     assert_eq!(
         shown(&chunk, 80),
-        [r#"│  1.214 sparkle → demo-agent session/update agent_message_chunk "The ""#]
+        [r#"│  1.214 sparkle → demo-agent  session/update agent_message_chunk "The ""#]
     );
     assert_eq!(shown(&chunk, 40)[1], r#"│   agent_message_chunk "The ""#);
     let more = row(RowKind::More("session/update agent_message_chunk".into(), 42), "");
@@ -99,7 +99,7 @@ fn a_piece_of_text_shows_the_text() {
 #[test]
 fn the_start_and_the_end_of_a_component_are_rows() {
     let started = Row { to: String::new(), ..row(RowKind::Started, "") };
-    assert_eq!(shown(&started, 80), ["│  1.214 sparkle              started"]);
+    assert_eq!(shown(&started, 80), ["│  1.214 sparkle               started"]);
     let ended = RowKind::Ended("exited with status 101".into());
     let ended = Row { to: String::new(), ..row(ended, "") };
     assert_eq!(shown(&ended, 40), ["│  1.214 sparkle", "│   exited with status 101"]);
@@ -109,7 +109,7 @@ fn the_start_and_the_end_of_a_component_are_rows() {
 fn in_a_pipe_a_row_is_one_line_with_its_whole_payload() {
     let whole = Row { payload: PayloadLayout::OneLine, ..prompt() };
     let line = &shown(&whole, 40)[..];
-    assert_eq!(line, [format!("│  1.214 sparkle → demo-agent session/prompt #5 {}", whole.json)]);
+    assert_eq!(line, [format!("│  1.214 sparkle → demo-agent  session/prompt #5 {}", whole.json)]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_whole_payload_is_wrapped_below_its_row() {
     assert_eq!(
         shown(&whole, 80),
         [
-            "│  1.214 sparkle → demo-agent session/prompt #5",
+            "│  1.214 sparkle → demo-agent  session/prompt #5",
             "│   {",
             r#"│     "prompt": ["#,
             r#"│       {"#,
@@ -136,7 +136,7 @@ fn a_whole_payload_is_wrapped_below_its_row() {
     assert!(joined.contains("embody_sparkle") && joined.contains("patterns."), "{narrow:?}");
     // A short payload stays on its line.
     let short = Row { json: "{}".into(), ..whole };
-    assert_eq!(shown(&short, 80), ["│  1.214 sparkle → demo-agent session/prompt #5 {}"]);
+    assert_eq!(shown(&short, 80), ["│  1.214 sparkle → demo-agent  session/prompt #5 {}"]);
 }
 
 #[test]
