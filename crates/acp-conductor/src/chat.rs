@@ -147,6 +147,7 @@ fn start_view(options: &Options) -> Result<(SharedView, Input), String> {
                 read_input: options.chat.interactive,
                 color: options.color,
                 width: columns.filter(|_| !output_terminal).unwrap_or(0),
+                folder: options.chat.folder.clone(),
             });
             Ok((view, if options.chat.interactive { Input::Person(input) } else { given() }))
         }
@@ -155,6 +156,7 @@ fn start_view(options: &Options) -> Result<(SharedView, Input), String> {
                 color: options.color,
                 history: options.history.clone(),
                 chain: options.chat.chain.clone(),
+                folder: options.chat.folder.clone(),
             });
             let (view, input) = started
                 .map_err(|error| format!("cannot use the terminal: {error}; try --plain"))?;

@@ -12,6 +12,7 @@ mod output;
 mod tests;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -22,7 +23,7 @@ use crate::wire::Row;
 use output::Output;
 
 /// The options of the chat as plain text.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// Whether the output is a terminal: there are word wrap, words instead of signs, and remarks while the chat waits.
     pub terminal: bool,
@@ -34,13 +35,15 @@ pub struct Options {
     pub color: bool,
     /// The width of lines. 0 for the width of the terminal, or for the usual one in a pipe.
     pub width: usize,
+    /// The folder of the session. Paths in it are shown without it.
+    pub folder: PathBuf,
 }
 
 /// Starts the chat.
 pub fn start(options: Options) -> (SharedView, Receiver<UserInput>) {
-    let output = Output::new(options, Box::new(io::stdout()), Box::new(io::stderr()));
+    let output = Output::new(options.clone(), Box::new(io::stdout()), Box::new(io::stderr()));
     let shared = Arc::new(Shared { output: Mutex::new(output), wake: Condvar::new() });
-    let input = input::start(&shared, options);
+    let input = input::start(&shared, &options);
     (SharedView::new(PlainView(shared)), input)
 }
 

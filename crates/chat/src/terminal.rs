@@ -31,6 +31,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio::sync::mpsc::Receiver;
 
+use crate::transcript::Transcript;
 use crate::view::{Activity, Question, SharedView, SlashCommand, UserInput, View};
 use crate::wire::Row;
 pub(crate) use device::size;
@@ -49,6 +50,8 @@ pub struct Options {
     pub history: Option<PathBuf>,
     /// The names of the components, for the first line.
     pub chain: Vec<String>,
+    /// The folder of the session. Paths in it are shown without it.
+    pub folder: PathBuf,
 }
 
 /// Starts the chat: sets the terminal to raw mode, and reads the keyboard.
@@ -68,6 +71,7 @@ pub fn start(options: Options) -> io::Result<(SharedView, Receiver<UserInput>)> 
     };
     let (columns, rows) = device::size();
     let mut state = State::new(options.color, columns, rows, entries);
+    state.transcript = Transcript::new(&options.folder);
     state.header(&options.chain);
     if let Some(note) = note {
         state.note(&note);

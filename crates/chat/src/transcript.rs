@@ -14,6 +14,7 @@ pub mod plan;
 pub mod tool_call;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -63,6 +64,8 @@ pub struct TerminalOutput {
 /// What the agent has reported.
 #[derive(Debug, Default)]
 pub struct Transcript {
+    /// The folder of the session. Paths in it are shown without it.
+    folder: String,
     /// The tool calls that have not ended, in order.
     running: Vec<Value>,
     /// The tool calls that have ended, by id.
@@ -79,6 +82,23 @@ pub struct Transcript {
 }
 
 impl Transcript {
+    /// A transcript of a session in this folder.
+    pub fn new(folder: &Path) -> Transcript {
+        let folder = folder.to_str().unwrap_or_default().trim_end_matches(['/', '\\']);
+        Transcript { folder: folder.to_owned(), ..Transcript::default() }
+    }
+
+    /// A tool call in which the paths of files in the folder of the session are relative.
+    pub fn with_relative_paths(&self, call: &Value) -> Value {
+        let mut call = call.clone();
+        for name in ["locations", "content"] {
+            if let Some(value) = call.get_mut(name).filter(|_| !self.folder.is_empty()) {
+                make_relative(value, &self.folder);
+            }
+        }
+        call
+    }
+
     /// Adds an update of the agent. Unknown kinds of updates are ignored.
     pub fn update(&mut self, update: &Value, replayed: bool) -> Vec<Piece> {
         match update["sessionUpdate"].as_str().unwrap_or_default() {
@@ -209,7 +229,7 @@ impl Transcript {
                 ended.and_then(|at| self.ended.remove(at)).map(|(_, call)| call)
             }
         };
-        let call = merged(before.clone(), update);
+        let call = merged(before.clone(), &self.with_relative_paths(update));
         let ends = tool_call::has_ended(&call);
         let mut pieces = Vec::new();
         if before.is_none() || ends {
@@ -243,15 +263,14 @@ impl Transcript {
     /// A further content of a tool call, in ACP version 2.
     fn tool_call_content(&mut self, update: &Value) -> Vec<Piece> {
         let id = id_of(update, "toolCallId");
+        let further = self.with_relative_paths(update)["content"].clone();
         let call = self.running.iter_mut().find(|call| id_of(call, "toolCallId") == id);
         if let Some(Value::Object(call)) = call {
             let content = call.entry("content").or_insert(Value::Null);
             match content {
-                Value::Array(content) if content.len() < MAX_REMEMBERED => {
-                    content.push(update["content"].clone());
-                }
+                Value::Array(content) if content.len() < MAX_REMEMBERED => content.push(further),
                 Value::Array(_) => {}
-                other => *other = Value::Array(vec![update["content"].clone()]),
+                other => *other = Value::Array(vec![further]),
             }
         }
         Vec::new()
@@ -325,6 +344,27 @@ impl Transcript {
         };
         self.open = None;
         vec![Piece::EndOfText, Piece::Notice(false, text)]
+    }
+}
+
+/// Makes the paths in a list of locations or contents relative to a folder.
+fn make_relative(value: &mut Value, folder: &str) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|it| make_relative(it, folder)),
+        Value::Object(members) => {
+            for name in ["path", "oldPath"] {
+                if let Some(Value::String(path)) = members.get_mut(name)
+                    && let Some(rest) = path.strip_prefix(folder)
+                    && let Some(rest) = rest.strip_prefix(['/', '\\']).filter(|it| !it.is_empty())
+                {
+                    *path = rest.to_owned();
+                }
+            }
+            if let Some(changes) = members.get_mut("changes") {
+                make_relative(changes, folder);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -373,11 +373,11 @@ fn modes_and_commands_of_the_agent_are_facts_and_commands() {
     let mut chat = Chat::start(json!({}));
     let modes = json!({ "currentModeId": "a", "availableModes": [{ "id": "a", "name": "Ask" }, { "id": "b", "name": "Build" }] });
     chat.answer("session/new", Ok(json!({ "sessionId": "s", "modes": modes })));
-    assert!(chat.view.shows("facts Ask"));
+    assert!(chat.view.shows("facts mode Ask"));
     chat.update(json!({ "sessionUpdate": "current_mode_update", "currentModeId": "b" }));
-    assert!(chat.view.shows("facts Build"));
+    assert!(chat.view.shows("facts mode Build"));
     chat.update(json!({ "sessionUpdate": "usage_update", "used": 50, "size": 200 }));
-    assert!(chat.view.shows("facts Build · context 25 %"));
+    assert!(chat.view.shows("facts mode Build · context 25 %"));
     let commands = json!([{ "name": "web", "description": "Search" }]);
     chat.update(
         json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands }),

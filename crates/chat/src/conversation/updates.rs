@@ -72,7 +72,9 @@ impl Conversation {
     /// Shows the commands and the facts about the session, if they have changed.
     pub(super) fn show_facts(&mut self) {
         let commands = self.all_commands();
-        let fact = |category: &str| self.setting(category).map(Setting::current_short_name);
+        let fact = |category: &str| {
+            self.setting(category).map(|it| format!("{category} {}", it.current_short_name()))
+        };
         let mut facts: Vec<String> = ["mode", "model"].into_iter().filter_map(fact).collect();
         facts.extend(Some(self.usage.clone()).filter(|it| !it.is_empty()));
         if commands != self.shown.0 {

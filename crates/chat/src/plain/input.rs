@@ -19,7 +19,7 @@ const MAX_LINE: u64 = 16 * 1024 * 1024;
 const CHECK: Duration = Duration::from_secs(1);
 
 /// Starts the threads that the options need.
-pub(super) fn start(shared: &Arc<Shared>, options: Options) -> Receiver<UserInput> {
+pub(super) fn start(shared: &Arc<Shared>, options: &Options) -> Receiver<UserInput> {
     let (sender, receiver) = channel(INPUTS);
     if options.read_input {
         let reading = Arc::clone(shared);
@@ -39,7 +39,10 @@ fn read_lines(shared: &Shared, sender: &Sender<UserInput>) {
         let mut line = Vec::new();
         let read = (&mut stdin).take(MAX_LINE).read_until(b'\n', &mut line);
         let input = match read {
-            Ok(0) | Err(_) => UserInput::End,
+            Ok(0) | Err(_) => {
+                shared.lock().end_of_input();
+                UserInput::End
+            }
             Ok(_) => {
                 let line = String::from_utf8_lossy(&line);
                 match shared.lock().entered(line.trim_end_matches(['\r', '\n'])) {

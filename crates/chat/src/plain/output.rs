@@ -55,6 +55,7 @@ pub(super) struct Output {
     held: String,
     /// Whether the sign before the input is written.
     asks: bool,
+    input_ended: bool,
     activity: Activity,
     awaited: Option<String>,
     question: Option<Question>,
@@ -78,10 +79,10 @@ impl Output {
         err: Box<dyn Write + Send>,
     ) -> Output {
         Output {
+            transcript: Transcript::new(&options.folder),
             options,
             out,
             err,
-            transcript: Transcript::default(),
             text: None,
             stream: MarkdownStream::default(),
             has_block: false,
@@ -92,6 +93,7 @@ impl Output {
             wire: false,
             held: String::new(),
             asks: false,
+            input_ended: false,
             activity: Activity::Idle,
             awaited: None,
             question: None,
@@ -156,11 +158,17 @@ impl Output {
     /// The sign before the input, when the chat waits for a prompt.
     fn ask(&mut self) {
         let waits = self.activity == Activity::Idle && self.question.is_none() && self.queued == 0;
-        if waits && self.options.input_terminal && self.options.terminal && !self.asks {
+        let person = self.options.input_terminal && self.options.terminal && !self.input_ended;
+        if waits && person && !self.asks {
             self.end_text();
             self.write("> ");
             self.asks = true;
         }
+    }
+
+    /// The input has ended: the user is not asked again.
+    pub(super) fn end_of_input(&mut self) {
+        self.input_ended = true;
     }
 
     /// Handles a line of the input. `None` if it is empty or no answer to the open question.
@@ -288,6 +296,9 @@ impl Output {
     pub(super) fn set_question(&mut self, question: Option<&Question>) {
         self.question = question.cloned();
         let Some(question) = question else { return self.ask() };
+        let call = question.tool_call.as_ref();
+        let tool_call = call.map(|call| self.transcript.with_relative_paths(call));
+        let question = &Question { tool_call, ..question.clone() };
         let layout = self.layout();
         let title = one_line(&question.title);
         let mut lines = match self.labels() {

@@ -1,4 +1,5 @@
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -35,10 +36,22 @@ fn view(options: Options) -> (Output, Written, Written) {
     (Output::new(options, Box::new(out.clone()), Box::new(err.clone())), out, err)
 }
 
-const PIPE: Options =
-    Options { terminal: false, input_terminal: false, read_input: true, color: false, width: 0 };
-const TERMINAL: Options =
-    Options { terminal: true, input_terminal: true, read_input: true, color: false, width: 30 };
+const PIPE: Options = Options {
+    terminal: false,
+    input_terminal: false,
+    read_input: true,
+    color: false,
+    width: 0,
+    folder: PathBuf::new(),
+};
+const TERMINAL: Options = Options {
+    terminal: true,
+    input_terminal: true,
+    read_input: true,
+    color: false,
+    width: 30,
+    folder: PathBuf::new(),
+};
 
 fn row() -> Row {
     Row {
@@ -140,6 +153,14 @@ fn the_input_is_not_echoed_twice_on_a_terminal() {
     view.prompt("from a queue");
     assert_eq!(out.text(), "> > from a queue\n");
     assert_eq!(view.entered("  "), None);
+    let before = out.text();
+    view.end_of_input();
+    view.note("bye");
+    assert_eq!(
+        out.text().strip_prefix(&before),
+        Some("\nbye\n"),
+        "there is no other sign before the input"
+    );
 }
 
 #[test]
@@ -262,7 +283,7 @@ fn random_updates_do_no_harm() {
             width: 1 + random.below(100),
             ..if random.below(2) == 0 { PIPE } else { TERMINAL }
         };
-        let (mut view, out, err) = view(options);
+        let (mut view, out, err) = view(options.clone());
         for _ in 0..20 {
             let text = random.text();
             let kinds = ["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"];

@@ -227,6 +227,8 @@ impl State {
     /// The facts that fit.
     fn facts_line(&self) -> Line {
         let facts = self.facts.iter().map(String::as_str).chain(self.transcript.title());
+        let help = self.commands.iter().any(|it| it.name == "help").then_some("/help");
+        let facts = facts.chain(help);
         let mut line = Line::new();
         for fact in facts.map(one_line) {
             let separator = if line.spans.is_empty() { "" } else { " · " };

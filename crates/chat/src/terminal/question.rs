@@ -24,8 +24,8 @@ pub(super) struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    pub(super) fn new(question: &Question) -> OpenQuestion {
-        OpenQuestion { question: question.clone(), drawn: None, chosen: None }
+    pub(super) fn new(question: Question) -> OpenQuestion {
+        OpenQuestion { question, drawn: None, chosen: None }
     }
 
     /// Whether a key can answer the question.

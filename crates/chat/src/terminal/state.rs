@@ -131,6 +131,9 @@ impl State {
         match question {
             Some(question) => {
                 self.end_text();
+                let mut question = question.clone();
+                let call = question.tool_call.as_ref();
+                question.tool_call = call.map(|call| self.transcript.with_relative_paths(call));
                 self.question = Some(OpenQuestion::new(question));
             }
             None => self.question = None,

@@ -4,7 +4,7 @@ use std::io::Stdout;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{self, Event, KeyEventKind};
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::device;
@@ -179,6 +179,8 @@ impl Shared {
 
     /// Reads the keyboard until the chat ends.
     fn read_keyboard(&self, sender: &Sender<UserInput>, history: Option<&History>) {
+        // Before raw mode, the terminal has sent Enter as a line feed, which is Ctrl-J now.
+        let mut typed_ahead = true;
         loop {
             let (finished, failed) = {
                 let mut core = self.lock();
@@ -197,9 +199,13 @@ impl Shared {
                 let _ = sender.blocking_send(UserInput::End);
                 return;
             }
-            let event = match event::poll(KEYBOARD) {
+            let wait = if typed_ahead { Duration::ZERO } else { KEYBOARD };
+            let event = match event::poll(wait) {
                 Ok(true) => event::read(),
-                Ok(false) => continue,
+                Ok(false) => {
+                    typed_ahead = false;
+                    continue;
+                }
                 Err(error) => Err(error),
             };
             let Ok(first) = event else {
@@ -207,7 +213,7 @@ impl Shared {
                 let _ = sender.blocking_send(UserInput::End);
                 return;
             };
-            for action in self.events(first) {
+            for action in self.events(first, typed_ahead) {
                 match action {
                     Action::Send(input) => {
                         if sender.blocking_send(input).is_err() {
@@ -230,13 +236,17 @@ impl Shared {
     }
 
     /// Handles an event and those that have arrived with it, and draws the result.
-    fn events(&self, first: Event) -> Vec<Action> {
+    fn events(&self, first: Event, typed_ahead: bool) -> Vec<Action> {
         let mut core = self.lock();
         let mut actions = Vec::new();
         let mut next = Some(first);
         while let Some(event) = next {
             match event {
-                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                Event::Key(mut key) if key.kind != KeyEventKind::Release => {
+                    let line_feed = KeyEvent::new(KeyCode::Char('j'), KeyModifiers::CONTROL);
+                    if typed_ahead && key == line_feed {
+                        key = KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE);
+                    }
                     actions.extend(core.state.key(key, Instant::now()));
                 }
                 Event::Paste(text) => core.state.paste(&text),

@@ -268,6 +268,20 @@ fn notices_are_shown_and_unknown_updates_are_ignored() {
 }
 
 #[test]
+fn paths_in_the_folder_of_the_session_are_relative() {
+    let mut transcript = Transcript::new(Path::new("/home/me/"));
+    let update = json!({
+        "sessionUpdate": "tool_call", "toolCallId": "t", "title": "x", "status": "completed",
+        "locations": [{ "path": "/home/me/a/b.rs" }, { "path": "/home/mean" }, { "path": "/home/me" }],
+        "content": [{ "type": "diff", "path": "/home/me/c", "newText": "1" }],
+    });
+    let pieces = transcript.update(&update, false);
+    let [_, Piece::ToolCall(shown)] = &pieces[..] else { panic!("{pieces:?}") };
+    let expected = "✓ x (done)\n  a/b.rs\n  /home/mean\n  /home/me\n  c (new file, +1 -0)\n  + 1\n";
+    assert_eq!(call(&transcript, shown), expected);
+}
+
+#[test]
 fn base64_is_decoded() {
     assert_eq!(base64("w6TDtg=="), "äö");
     assert_eq!(base64("/w"), "\u{fffd}");

@@ -199,7 +199,7 @@ fn terminal_lines(terminal: &TerminalOutput, call: &Value, layout: Layout) -> Ve
         lines.extend(wrap(&command, layout.width, &nothing, &Line::from("  ")));
     }
     lines.extend(text_lines(&terminal.output, layout));
-    if let Some(exit) = terminal.exit.as_ref().filter(|it| *it != "exit status 0") {
+    if let Some(exit) = terminal.exit.as_ref().filter(|it| !it.ends_with("status 0")) {
         let exit = Line::styled(format!("({})", one_line(exit)), Style::DIM);
         lines.extend(wrap(&exit, layout.width, &nothing, &nothing));
     }
