@@ -1,6 +1,6 @@
 //! Keeps the documentation true.
 //!
-//! Every command block in README.md, CONTRIBUTING.md and the guide runs as printed (`commands`). The settings of editors start
+//! Every command block in README.md, CONTRIBUTING.md, the guide and the pages of the crates runs as printed (`commands`). The settings of editors start
 //! a chain (`settings`). Every fault of docs/reliability.md has a test (`faults`). Every path, command, option and crate
 //! that the documentation names exists (`names`).
 
@@ -22,13 +22,18 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// README.md, CONTRIBUTING.md and all pages of the guide.
+/// README.md, CONTRIBUTING.md, all pages of the guide, and the pages of the crates.
 fn pages() -> Vec<String> {
-    let entries = std::fs::read_dir(root().join("docs")).expect("docs/ is readable");
-    let names = entries.map(|entry| entry.expect("docs/ is readable").file_name());
-    let guide = names.map(|name| format!("docs/{}", name.to_string_lossy()));
+    let names = |folder: &str| {
+        let entries = std::fs::read_dir(root().join(folder)).expect(folder);
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+    };
+    let guide = names("docs").map(|name| format!("docs/{name}"));
     let guide = guide.filter(|page| page.ends_with(".md"));
-    guide.chain(["README.md".to_owned(), "CONTRIBUTING.md".to_owned()]).collect()
+    let crates = names("crates").map(|name| format!("crates/{name}/README.md"));
+    let crates = crates.filter(|page| root().join(page).is_file());
+    let own = ["README.md", "CONTRIBUTING.md"].map(str::to_owned);
+    own.into_iter().chain(guide).chain(crates).collect()
 }
 
 /// The tests of the package `examples` run that program.

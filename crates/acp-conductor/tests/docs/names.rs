@@ -66,17 +66,10 @@ impl Page {
     }
 }
 
-/// All pages: those in the root, the guide, and the READMEs of the crates.
+/// All pages.
 fn pages() -> Vec<Page> {
-    let mut paths = vec!["ARCHITECTURE.md".to_owned(), "CHANGELOG.md".to_owned()];
-    paths.extend(super::pages());
-    for package in packages() {
-        if package.folder.join("README.md").is_file() {
-            let folder = package.folder.strip_prefix(root()).expect("in the repository");
-            paths.push(format!("{}/README.md", folder.display()));
-        }
-    }
-    paths.into_iter().map(Page::read).collect()
+    let paths = ["ARCHITECTURE.md", "CHANGELOG.md"].map(str::to_owned).into_iter();
+    paths.chain(super::pages()).map(Page::read).collect()
 }
 
 /// A package of the workspace.
