@@ -43,6 +43,7 @@ pub mod lines;
 pub mod link;
 pub mod log;
 pub mod mcp;
+mod own_program;
 pub mod relay;
 pub mod run;
 pub mod seat_io;

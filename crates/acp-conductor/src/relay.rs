@@ -14,6 +14,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream as TcpStreamAsync};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::own_program;
 use crate::secret::{constant_time_eq, random_token};
 use crate::unauthenticated::Unauthenticated;
 
@@ -52,12 +53,9 @@ impl RelayListener {
 
     /// The params of `_scp/proxy`, with the relay as the only successor.
     pub fn scp_proxy_params(&self) -> io::Result<Json> {
-        let program = std::env::current_exe()?;
-        let program = program.to_str().ok_or_else(|| {
-            io::Error::other("the path of the conductor program is not valid UTF-8")
-        })?;
+        let program = own_program::path()?;
         let mut out = b"{\"servers\":[{\"name\":\"conductor\",\"command\":".to_vec();
-        write_string(program, &mut out);
+        write_string(&program, &mut out);
         out.extend_from_slice(
             format!(",\"args\":[\"relay\",\"{}\"],\"env\":[", self.port).as_bytes(),
         );

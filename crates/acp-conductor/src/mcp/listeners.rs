@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{ClientEventSender, http, stdio};
+use crate::own_program;
 use crate::relay::SECRET;
 use crate::secret::{constant_time_eq, random_token};
 use crate::unauthenticated::{Slot, Unauthenticated};
@@ -108,16 +109,13 @@ impl Listeners {
         transport: Transport,
         ticket: Ticket,
     ) -> io::Result<mcp::Endpoint> {
-        let program = std::env::current_exe()?;
-        let program = program.to_str().ok_or_else(|| {
-            io::Error::other("the path of the conductor program is not valid UTF-8")
-        })?;
+        let program = own_program::path()?;
         let (secret, path_token) = (random_token()?, random_token()?);
         let listener = self.listener(transport)?;
         let port = listener.port;
         let endpoint = match transport {
             Transport::Stdio => mcp::Endpoint::Stdio {
-                program: program.to_owned(),
+                program,
                 port,
                 variable: SECRET.to_owned(),
                 secret: secret.clone(),

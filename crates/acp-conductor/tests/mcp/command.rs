@@ -2,11 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::rpc::{notification, request, result};
-use testkit::test_chain::with_timeout;
+use testkit::test_chain::{TestChain, with_timeout};
 
 use crate::chain::{
     INITIALIZE_PARAMS, INITIALIZE_RESULT, McpChain, STDIO, accept_connection, m3, receive_mcp,
@@ -38,6 +39,25 @@ fn connected() -> (Bridge, TcpStream) {
     let bridge = Bridge::run(command(port, None));
     let (stream, _) = with_timeout("it connects", move || listener.accept().expect("a connection"));
     (bridge, stream)
+}
+
+/// An installer replaces the file in one step. Agents must start the new one.
+#[test]
+fn the_tools_work_after_an_upgrade_has_replaced_the_program() {
+    let real = env!("CARGO_BIN_EXE_conductor");
+    // In the file system of the real program. A copy could not be started while another test's child has it open.
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("upgrade-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (program, new) = (folder.join("conductor"), folder.join("new"));
+    std::fs::hard_link(real, &program).expect("the old program");
+    std::os::unix::fs::symlink(real, &new).expect("the new program");
+    let mut chain = McpChain::start(TestChain::builder(&program), &["tools", "agent"], STDIO);
+    std::fs::rename(&new, &program).expect("the program is replaced");
+    let (entry, client) = chain.connect_client(m3("tools", "A"));
+    assert_eq!(entry["command"].as_str(), program.to_str());
+    client.close();
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }
 
 /// A mock client and a mock server, connected by the command.
