@@ -4,6 +4,7 @@
 mod bench;
 mod cache;
 mod demo;
+mod dist;
 mod editor;
 mod fuzz;
 mod markdown;
@@ -40,6 +41,7 @@ usage: cargo xtask COMMAND
                    run mutation tests of the core: change random expressions, and check that tests fail
   replay FILE      replay the journal of a chain step by step. For several files or folders, list the
                    journals that do not replay identically
+  dist             build the archives, checksums and notes of a release in target/dist
   bench [OPTION…]  compare the conductor with the reference conductor and with bare pipes";
 
 fn main() -> ExitCode {
@@ -56,10 +58,12 @@ fn main() -> ExitCode {
         ["mutants", ..] => mutants::run(&arguments[1..]),
         ["replay", ..] => replay::run(&arguments[1..]),
         ["walk", ..] => walk::run_walk(&arguments[1..]),
+        ["dist", ..] => dist::run(&arguments[1..]),
         ["bench", ..] => bench::run(&arguments[1..]),
         _ => Err(format!(
-            "{USAGE}\n\n  {}\n\n  mutants {}\n\n  {}\n\n  bench {}",
+            "{USAGE}\n\n  {}\n\n  {}\n\n  mutants {}\n\n  {}\n\n  bench {}",
             walk::USAGE,
+            dist::USAGE,
             mutants::USAGE,
             replay::USAGE,
             bench::USAGE

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::cache::CachedBuilds;
+use crate::dist::TARGETS;
 use crate::test::DENY_WARNINGS;
 use crate::tool::{cargo, output_of, run};
 
@@ -10,10 +11,15 @@ pub const MACOS: &str = "aarch64-apple-darwin";
 pub const WINDOWS: &str = "x86_64-pc-windows-gnu";
 pub const WASI: &str = "wasm32-wasip1";
 
-/// Installs the standard libraries of the other platforms.
+/// Installs the standard libraries of the other platforms, and those of releases.
 pub fn install() -> Result<(), String> {
-    let missing: Vec<&str> =
-        [MACOS, WINDOWS, WASI].into_iter().filter(|it| !is_there(it)).collect();
+    install_targets(&[MACOS, WINDOWS, WASI])?;
+    install_targets(&TARGETS)
+}
+
+/// Installs the standard libraries of these platforms, unless they are there.
+pub fn install_targets(targets: &[&str]) -> Result<(), String> {
+    let missing: Vec<&str> = targets.iter().copied().filter(|it| !is_there(it)).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -19,7 +19,9 @@ use runner::{Folder, Outcome, Progress, Step, StepResult, time};
 
 use crate::cache::{Profile, PublishedCrate, ThirdPartyBuilds};
 use crate::tool::{at, cargo, ensure_installed, run};
-use crate::{demo, fuzz, packages, peers, picture, platforms, replay, tidy, tool, walk, wine};
+use crate::{
+    demo, dist, fuzz, packages, peers, picture, platforms, replay, tidy, tool, walk, wine,
+};
 
 const CARGO_DENY: PublishedCrate =
     PublishedCrate { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
@@ -45,13 +47,17 @@ const fn release(name: &'static str, about: &'static str) -> Step {
 
 /// All steps. Third-party programs come first, because they take longest in the first run. Steps that only compile
 /// follow. The tests come last: some of them measure speed, so they run alone.
-const STEPS: [Step; 24] = [
+const STEPS: [Step; 26] = [
     third_party(
         "peers",
         "build third-party editors, proxies, agents and conductors to test against",
     ),
     third_party("tools", "install cargo-deny, cargo-fuzz, and the shells that tests run"),
     third_party("wine", "install Wine and a C compiler for Windows"),
+    third_party(
+        "dist-tools",
+        "install an emulator and make a bare Debian system, to test releases",
+    ),
     step("format", "cargo fmt"),
     step("tidy", "the house rules"),
     step("fetch", "download all dependencies, of all platforms"),
@@ -59,7 +65,7 @@ const STEPS: [Step; 24] = [
     step("lints", "clippy"),
     step("docs", "rustdoc without warnings"),
     step("build-tests", "build all tests"),
-    cached("platforms", "install the standard libraries of macOS, Windows and WASI"),
+    cached("platforms", "install the standard libraries of macOS, Windows, WASI and static Linux"),
     Step {
         needs: &["platforms"],
         ..cached(
@@ -79,6 +85,10 @@ const STEPS: [Step; 24] = [
     Step {
         needs: &["platforms", "wine"],
         ..cached("windows-run", "the Windows program under Wine")
+    },
+    Step {
+        needs: &["fetch", "platforms", "dist-tools"],
+        ..cached("dist", "make the archives of a release, and install them on a bare Debian system")
     },
     Step { needs: &["fetch", "tools"], ..cached("fuzz", "a short fuzz of each target") },
     Step { needs: &["build-tests", "peers"], ..step("interop", "tests with third-party programs") },
@@ -238,6 +248,8 @@ fn only(name: &str) -> Result<(), String> {
         "peers" => peers::ensure().map(drop),
         "tools" => tools(),
         "wine" => wine::install(),
+        "dist-tools" => dist::check::install_tools(),
+        "dist" => dist::check::run_all(),
         "format" => {
             platforms::component("fmt", "rustfmt")?;
             run(&mut command(&["fmt", "--all", "--check"]))

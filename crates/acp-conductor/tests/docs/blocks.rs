@@ -3,8 +3,9 @@
 use super::{pages, read};
 
 /// The languages of code blocks, and how each of them is tested.
-const LANGUAGES: [(&str, &str); 9] = [
+const LANGUAGES: [(&str, &str); 10] = [
     ("sh", "runs as printed (`commands`)"),
+    ("shell", "runs on a bare Debian system (`cargo xtask test --only dist`)"),
     (
         "text",
         "is not run; as `text output` it is compared with the output of the commands above it",

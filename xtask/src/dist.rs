@@ -1,0 +1,219 @@
+//! `cargo xtask dist`: the files of a release. An archive for each platform, with the program, completions, manual
+//! pages, licences and an SBOM; checksums; release notes.
+//!
+//! The files depend only on the commit and the version of Rust: see `archive`.
+
+mod archive;
+mod build;
+mod changelog;
+pub mod check;
+mod dependencies;
+mod notices;
+mod sbom;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use crate::cache::Profile;
+use crate::platforms;
+use crate::tool::{at, output_of};
+use archive::Archive;
+use build::Builder;
+
+pub const USAGE: &str = "\
+dist [--target TARGET]… [--out FOLDER] [--allow-dirty]
+                   build the files of a release in target/dist: an archive for each platform, SBOMs,
+                   checksums, the install script and the release notes";
+
+/// The platforms of a release. The programs are static, so they run on every Linux distribution.
+pub const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
+
+const INSTALL_SCRIPT: &str = "install.sh";
+const NOTES: &str = "RELEASE-NOTES.md";
+const SUMS: &str = "SHA256SUMS";
+
+/// What a release is made of.
+#[derive(Debug, Clone)]
+struct Release {
+    version: String,
+    commit: String,
+    /// The time of the commit, in seconds since 1970: the age of all files.
+    seconds: String,
+    /// The same time as text: `2026-01-31T12:00:00Z`.
+    timestamp: String,
+}
+
+impl Release {
+    /// The current commit, with the version of the workspace.
+    fn read() -> Result<Release, String> {
+        let git = |arguments: &[&str]| {
+            let output = output_of(Command::new("git").args(arguments).env("TZ", "UTC"));
+            output.map(|it| it.trim().to_owned())
+        };
+        Ok(Release {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: git(&["rev-parse", "HEAD"])?,
+            seconds: git(&["log", "-1", "--format=%ct"])?,
+            timestamp: git(&[
+                "log",
+                "-1",
+                "--date=format-local:%Y-%m-%dT%H:%M:%SZ",
+                "--format=%cd",
+            ])?,
+        })
+    }
+
+    /// The name of the archive for a platform, without its extension.
+    fn archive_name(&self, target: &str) -> String {
+        format!("conductor-{}-{target}", self.version)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    targets: Vec<String>,
+    out: PathBuf,
+    allow_dirty: bool,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Options, String> {
+        let out = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target").join("dist");
+        let mut options = Options { targets: Vec::new(), out, allow_dirty: false };
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+            match word.as_str() {
+                "--target" => {
+                    let target = value()?;
+                    if !TARGETS.contains(&target.as_str()) {
+                        let known = TARGETS.join(" and ");
+                        return Err(format!("no platform {target}: there are {known}"));
+                    }
+                    options.targets.push(target.clone());
+                }
+                "--out" => {
+                    let out = value()?;
+                    options.out = env::current_dir().map_err(|it| it.to_string())?.join(out);
+                }
+                "--allow-dirty" => options.allow_dirty = true,
+                _ => return Err(format!("usage: cargo xtask {USAGE}")),
+            }
+        }
+        if options.targets.is_empty() {
+            options.targets = TARGETS.map(str::to_owned).to_vec();
+        }
+        Ok(options)
+    }
+}
+
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    enter_root()?;
+    let release = Release::read()?;
+    let notes = changelog::entry(&read("CHANGELOG.md")?, &release.version)?;
+    let changed = output_of(Command::new("git").args(["status", "--porcelain"]))?;
+    if !changed.is_empty() && !options.allow_dirty {
+        return Err(format!(
+            "the working tree has changes that are in no commit, so the release would not be \
+             reproducible. Commit them, or use --allow-dirty for a trial:\n{changed}"
+        ));
+    }
+    platforms::install_targets(&TARGETS)?;
+    let builder = Builder { profile: Profile::Release, cache: None, release: &release };
+    write_release(&release, &builder, &options.targets, &notes, &options.out)?;
+    println!("{}", options.out.display());
+    Ok(())
+}
+
+/// Builds the programs and writes all files of a release. Files of earlier runs are removed.
+fn write_release(
+    release: &Release,
+    builder: &Builder,
+    targets: &[String],
+    notes: &str,
+    out: &Path,
+) -> Result<(), String> {
+    let host = host_target()?;
+    let own_program = builder.program(host)?;
+    let programs: Vec<PathBuf> =
+        targets.iter().map(|target| builder.program(target)).collect::<Result<_, _>>()?;
+    remove_earlier_files(out)?;
+    fs::create_dir_all(out).map_err(at(out))?;
+    let mut names = vec![INSTALL_SCRIPT.to_owned()];
+    fs::copy(INSTALL_SCRIPT, out.join(INSTALL_SCRIPT)).map_err(at(Path::new(INSTALL_SCRIPT)))?;
+    for (target, program) in targets.iter().zip(&programs) {
+        let archive = Archive { release, target, program, own_program: &own_program };
+        names.extend(archive.write(out)?);
+    }
+    fs::write(out.join(NOTES), notes).map_err(at(&out.join(NOTES)))?;
+    names.sort();
+    let sums = archive::checksums(out, &names)?;
+    fs::write(out.join(SUMS), sums).map_err(at(&out.join(SUMS)))
+}
+
+/// Removes the files that an earlier run has left, and nothing else.
+fn remove_earlier_files(out: &Path) -> Result<(), String> {
+    let Ok(entries) = fs::read_dir(out) else { return Ok(()) };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let archive = name.starts_with("conductor-");
+        if archive || [INSTALL_SCRIPT, NOTES, SUMS].contains(&name.as_str()) {
+            fs::remove_file(entry.path()).map_err(at(&entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The platform whose program runs here. It writes the completions and manual pages.
+fn host_target() -> Result<&'static str, String> {
+    let machine = env::consts::ARCH;
+    let target =
+        TARGETS.into_iter().find(|it| it.starts_with(machine) && cfg!(target_os = "linux"));
+    target.ok_or_else(|| format!("releases are made on Linux with one of {}", TARGETS.join(", ")))
+}
+
+/// The root of the workspace.
+fn root() -> Result<&'static Path, String> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "no workspace".to_owned())
+}
+
+fn enter_root() -> Result<(), String> {
+    env::set_current_dir(root()?).map_err(at(root()?))
+}
+
+fn read(path: &str) -> Result<String, String> {
+    fs::read_to_string(path).map_err(at(Path::new(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Options, String> {
+        Options::parse(&words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_release_has_all_platforms_unless_some_are_chosen() {
+        assert_eq!(parse(&[]).expect("valid").targets, TARGETS);
+        let some = parse(&["--target", TARGETS[1], "--out", "/o"]).expect("valid");
+        let expected =
+            Options { targets: vec![TARGETS[1].into()], out: "/o".into(), allow_dirty: false };
+        assert_eq!(some, expected);
+        assert!(parse(&["--target", "sparc"]).expect_err("no such platform").contains("sparc"));
+        assert!(parse(&["--out"]).is_err() && parse(&["--fast"]).is_err());
+    }
+
+    #[test]
+    fn the_install_script_downloads_from_the_repository_of_the_manifest() {
+        let repository = env!("CARGO_PKG_REPOSITORY");
+        let script = include_str!("../../install.sh");
+        assert!(script.contains(&format!("\nRELEASES='{repository}/releases'\n")));
+        assert!(script.contains(&format!("\nSOURCE='{repository}'\n")));
+        for target in TARGETS {
+            assert!(script.contains(&format!("target={target} ;;")), "{target}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Builds the static programs of a release.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::dependencies::cargo_home;
+use super::{Release, root};
+use crate::cache::{CachedBuilds, Profile};
+use crate::tool::{cargo, output_of};
+
+/// Where the paths of this machine would be in a program, it has these instead.
+const SOURCES: &str = "/conductor";
+const DEPENDENCIES: &str = "/cargo";
+
+/// How the programs are compiled.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    pub profile: Profile,
+    /// The target folder: `target`, or the cache.
+    pub cache: Option<&'a CachedBuilds>,
+    /// The release, whose commit `conductor --version --verbose` prints.
+    pub release: &'a Release,
+}
+
+impl Builder<'_> {
+    /// Builds the program for a platform. No C compiler is needed: Rust brings its own linker, and the C library of the
+    /// platform.
+    pub fn program(&self, target: &str) -> Result<PathBuf, String> {
+        let mut build = Command::new(cargo());
+        build.args(["build", "--locked", "--package", "acp-conductor", "--bin", "conductor"]);
+        build.args(["--target", target, "--message-format", "json-render-diagnostics"]);
+        if self.profile == Profile::Release {
+            build.arg("--release");
+        }
+        self.configure(&mut build)?;
+        let output = output_of(build.stderr(Stdio::inherit()))?;
+        let mut built = output.lines().filter_map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            message["executable"].as_str().map(PathBuf::from)
+        });
+        built.next_back().ok_or_else(|| format!("cargo built no program for {target}"))
+    }
+
+    /// Makes a Cargo command compile as for a release.
+    pub fn configure(&self, build: &mut Command) -> Result<(), String> {
+        build
+            .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+            .env("CARGO_PROFILE_DEV_STRIP", "symbols")
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_INCREMENTAL", "0")
+            .env("CARGO_ENCODED_RUSTFLAGS", flags()?.join("\u{1f}"));
+        let date = self.release.timestamp.split('T').next().unwrap_or_default();
+        build.env("CONDUCTOR_COMMIT", &self.release.commit).env("CONDUCTOR_COMMIT_DATE", date);
+        if let Some(cache) = self.cache {
+            cache.apply(build);
+        }
+        Ok(())
+    }
+}
+
+/// The options of the compiler. Paths of this machine do not get into the program, so that every machine builds the
+/// same one.
+fn flags() -> Result<[String; 4], String> {
+    Ok([
+        "-Clinker=rust-lld".to_owned(),
+        "-Clink-self-contained=yes".to_owned(),
+        format!("--remap-path-prefix={}={SOURCES}", root()?.display()),
+        format!("--remap-path-prefix={}={DEPENDENCIES}", cargo_home()?.display()),
+    ])
+}

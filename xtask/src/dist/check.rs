@@ -1,0 +1,99 @@
+//! Checks a release: makes the archives, runs the programs, and installs them on a bare Debian system.
+//!
+//! The programs are compiled without optimisation, because that is much faster. Everything else is as in a release.
+
+mod bare_system;
+mod cases;
+mod guide;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, id};
+use std::{env, fs};
+
+use super::build::Builder;
+use super::{INSTALL_SCRIPT, Release, SUMS, TARGETS, enter_root, host_target, read, sbom};
+use crate::cache::{CachedBuilds, Profile};
+use crate::platforms;
+use crate::tool::{at, ensure_installed, output_of, run};
+use bare_system::BareSystem;
+use cases::InstallTest;
+
+/// Installs the programs that the check needs, and makes the bare Debian system.
+pub fn install_tools() -> Result<(), String> {
+    ensure_installed(&emulator()?, &["--version"], "qemu-user-static")?;
+    ensure_installed("shellcheck", &["--version"], "shellcheck")?;
+    ensure_installed("unshare", &["--version"], "util-linux")?;
+    ensure_installed("mmdebstrap", &["--version"], "mmdebstrap")?;
+    bare_system::make().map(drop)
+}
+
+/// Checks everything.
+pub fn run_all() -> Result<(), String> {
+    enter_root()?;
+    run(Command::new("shellcheck").args(["--shell=sh", INSTALL_SCRIPT]))?;
+    platforms::install_targets(&TARGETS)?;
+    let folder = env::temp_dir().join(format!("conductor-dist-{}", id()));
+    let checked = check_in(&folder);
+    let _ = fs::remove_dir_all(&folder);
+    checked
+}
+
+fn check_in(folder: &Path) -> Result<(), String> {
+    let builds = CachedBuilds::open()?;
+    let release = Release::read()?;
+    let builder = Builder { profile: Profile::Dev, cache: Some(&builds), release: &release };
+    let targets = TARGETS.map(str::to_owned);
+    let (first, second) = (folder.join("release"), folder.join("again"));
+    for out in [&first, &second] {
+        super::write_release(&release, &builder, &targets, "notes\n", out)?;
+    }
+    println!("the same commit gives the same bytes");
+    run(Command::new("diff").arg("--recursive").args([&first, &second]))?;
+    println!("the checksums and SBOMs are valid");
+    run(Command::new("sha256sum").args(["--check", "--strict", SUMS]).current_dir(&first))?;
+    for target in TARGETS {
+        let path = first.join(format!("{}.cdx.json", release.archive_name(target)));
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        sbom::check(&serde_json::from_str(&text).map_err(|error| format!("the SBOM: {error}"))?)?;
+    }
+    emulate(&release, &first)?;
+    let system = BareSystem::unpack(&folder.join("debian"))?;
+    InstallTest::new(&release, &system, &first)?.run_all()?;
+    let page = read("docs/install.md")?;
+    guide::check_page(&release, &system, &first, &page)?;
+    guide::check_source_installs(&builder, &folder.join("source"), &page)
+}
+
+/// Runs the program for the other platform in an emulator.
+fn emulate(release: &Release, out: &Path) -> Result<(), String> {
+    let name = release.archive_name(emulated_target()?);
+    println!("{name} in an emulator");
+    let archive = out.join(format!("{name}.tar.gz"));
+    let folder = out.with_file_name("emulated");
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&folder))?;
+    let program: PathBuf = folder.join(&name).join("conductor");
+    let output = |arguments: &[&str]| {
+        output_of(Command::new(emulator()?).arg(&program).args(arguments).env("HOME", &folder))
+    };
+    let version = output(&["--version"])?;
+    expect(&version, &format!("conductor {}\n", release.version))?;
+    // The emulator runs one program. A chain with names of built-in components starts no other one.
+    let answer = output(&["try", "--prompt", "hello", "sparkle", "demo-agent"])?;
+    expect(&answer, "Hello!")
+}
+
+fn emulated_target() -> Result<&'static str, String> {
+    let host = host_target()?;
+    TARGETS.into_iter().find(|it| *it != host).ok_or_else(|| "no other platform".to_owned())
+}
+
+fn emulator() -> Result<String, String> {
+    let machine = emulated_target()?.split('-').next().unwrap_or_default();
+    Ok(format!("qemu-{machine}-static"))
+}
+
+fn expect(found: &str, words: &str) -> Result<(), String> {
+    if found.contains(words) { Ok(()) } else { Err(format!("expected {words:?} in:\n{found}")) }
+}

@@ -1,0 +1,128 @@
+//! A Debian system with nothing but the essential packages, and programs that download files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use testkit::peers::cache;
+
+use crate::tool::{at, output_of, run};
+
+const SUITE: &str = "bookworm";
+
+/// The sources of Debian's packages on this machine. They may name a mirror.
+const SOURCES: [&str; 2] = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"];
+
+/// What a process in the system begins with: the devices and processes of this machine, and a clean environment.
+const ENTER: &str = r#"
+mount --rbind /dev "$0/dev" && mount --rbind /proc "$0/proc" &&
+exec chroot "$0" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -c "$1"
+"#;
+
+/// Makes the system in the cache, unless it is there. Returns its archive.
+pub fn make() -> Result<PathBuf, String> {
+    let archive = cache().join(format!("debian-{SUITE}.tar"));
+    if archive.is_file() {
+        return Ok(archive);
+    }
+    fs::create_dir_all(cache()).map_err(at(&cache()))?;
+    let unfinished = archive.with_extension("unfinished.tar");
+    let mut make = Command::new("mmdebstrap");
+    make.args(["--variant=essential", "--include=curl,wget"]);
+    make.args([
+        "--dpkgopt=path-exclude=/usr/share/doc/*",
+        "--dpkgopt=path-exclude=/usr/share/locale/*",
+    ]);
+    make.arg(SUITE).arg(&unfinished);
+    let names_debian = |path: &&&str| {
+        let text = fs::read_to_string(path);
+        text.is_ok_and(|it| it.contains(SUITE) && it.contains("debian"))
+    };
+    make.args(SOURCES.iter().find(names_debian));
+    run(&mut make)?;
+    fs::rename(&unfinished, &archive).map_err(at(&unfinished))?;
+    Ok(archive)
+}
+
+/// The result of a command in the system.
+#[derive(Debug)]
+pub struct Finished {
+    pub success: bool,
+    /// Standard output, then standard error.
+    pub text: String,
+}
+
+/// An unpacked system.
+#[derive(Debug)]
+pub struct BareSystem {
+    root: PathBuf,
+}
+
+impl BareSystem {
+    /// Unpacks the system into a new folder.
+    pub fn unpack(root: &Path) -> Result<BareSystem, String> {
+        fs::create_dir_all(root).map_err(at(root))?;
+        let archive = make()?;
+        let mut tar = Command::new("tar");
+        // Only the superuser can create devices. A process in the system gets those of this machine.
+        tar.args(["--exclude=./dev/*", "--extract", "--file"]).arg(archive).arg("-C").arg(root);
+        run(&mut tar)?;
+        Ok(BareSystem { root: root.to_owned() })
+    }
+
+    /// The path on this machine of a path in the system.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// A command that runs shell commands in the system.
+    pub fn command(&self, script: &str) -> Command {
+        let mut command = Command::new("unshare");
+        let superuser = output_of(Command::new("id").arg("-u")).is_ok_and(|it| it.trim() == "0");
+        if !superuser {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command.args(["--mount", "--", "sh", "-c", ENTER]).arg(&self.root).arg(script);
+        command
+    }
+
+    /// Runs shell commands in the system.
+    pub fn run(&self, script: &str) -> Result<Finished, String> {
+        let output = self.command(script).stdin(Stdio::null()).output();
+        let output = output.map_err(|error| format!("unshare: {error}"))?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok(Finished { success: output.status.success(), text })
+    }
+
+    /// Runs shell commands that must succeed. Returns what they print.
+    pub fn succeed(&self, script: &str) -> Result<String, String> {
+        let done = self.run(script)?;
+        match done.success {
+            true => Ok(done.text),
+            false => Err(format!("this failed on the bare system: {script}\n{}", done.text)),
+        }
+    }
+
+    /// The content of all files that an installation can change, by path in the system.
+    pub fn snapshot(&self) -> Result<BTreeMap<String, Vec<u8>>, String> {
+        let mut found = BTreeMap::new();
+        let mut folders: Vec<PathBuf> =
+            ["root", "tmp", "opt", "usr/local"].iter().map(|it| self.root.join(it)).collect();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).map_err(at(&folder))?.flatten() {
+                let path = entry.path();
+                let kind = entry.file_type().map_err(at(&path))?;
+                if kind.is_dir() {
+                    folders.push(path);
+                } else if kind.is_file() {
+                    let content = fs::read(&path).map_err(at(&path))?;
+                    let path = path.strip_prefix(&self.root).unwrap_or(&path);
+                    found.insert(path.display().to_string(), content);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
