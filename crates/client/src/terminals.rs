@@ -34,6 +34,12 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long a command that is asked to exit may take before it is killed.
 const KILL_DELAY: Duration = Duration::from_millis(500);
 
+/// Words at the start of a command that only a shell understands.
+const SHELL_WORDS: [&str; 20] = [
+    "cd", "export", "source", ".", "for", "while", "until", "if", "case", "set", "unset", "eval",
+    "exec", "alias", "type", "ulimit", "{", "(", "!", "[[",
+];
+
 /// The terminals of an agent. Dropping them kills their processes.
 #[derive(Debug, Default)]
 pub struct Terminals {
@@ -240,20 +246,24 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0'])
 }
 
-/// Many agents send a command line for a shell, without arguments. A program whose path contains a space is run as it
-/// is.
+/// Many agents send a command line for a shell as the command, without arguments. Some split it at its spaces, so that
+/// the command is a word of the shell. A program whose path contains a space is run as it is.
 fn with_shell(command: &str, arguments: Vec<String>) -> (String, Vec<String>) {
-    let needs_shell =
-        command.contains(|it: char| it.is_whitespace() || "|&;<>()$`\"'*?~#".contains(it));
-    if !arguments.is_empty() || !needs_shell || Path::new(command).is_file() {
-        return (command.to_owned(), arguments);
-    }
+    let is_syntax = |it: char| it.is_whitespace() || "|&;<>()$`\"'*?~#".contains(it);
+    let line = match arguments.is_empty() {
+        true if command.contains(is_syntax) && !Path::new(command).is_file() => command.to_owned(),
+        _ if SHELL_WORDS.contains(&command) => std::iter::once(command)
+            .chain(arguments.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join(" "),
+        _ => return (command.to_owned(), arguments),
+    };
     let (shell, option) = match (cfg!(windows), Path::new("/bin/bash").exists()) {
         (true, _) => ("cmd", "/C"),
         (false, true) => ("/bin/bash", "-c"),
         (false, false) => ("/bin/sh", "-c"),
     };
-    (shell.to_owned(), vec![option.to_owned(), command.to_owned()])
+    (shell.to_owned(), vec![option.to_owned(), line])
 }
 
 fn start(line: &CommandLine, environment: &[(OsString, OsString)]) -> io::Result<Terminal> {
@@ -300,6 +310,7 @@ mod tests {
             with_shell(command, arguments.clone()) != (command.to_owned(), arguments)
         };
         assert!(shell("cargo test | head", &[]) && shell("ls *", &[]));
+        assert!(shell("cd", &["sub", "&&", "ls"]));
         assert!(!shell("ls", &[]) && !shell("my program", &["a"]));
     }
 

@@ -44,6 +44,15 @@ async fn arguments_are_not_interpreted_and_there_is_no_input() {
 }
 
 #[tokio::test]
+async fn a_command_line_that_was_split_at_its_spaces_runs_in_a_shell() {
+    let mut terminals = Terminals::default();
+    let params = json!({ "command": "cd", "args": ["/usr", "&&", "pwd"] });
+    let terminal = create(&mut terminals, params);
+    assert_eq!(wait(&terminals, &terminal).await["exitCode"], 0);
+    assert_eq!(terminals.output(&terminal).expect("a terminal")["output"], "/usr\n");
+}
+
+#[tokio::test]
 async fn a_long_output_is_truncated_from_the_beginning() {
     let mut terminals = Terminals::default();
     let command = "i=0; while [ $i -lt 20000 ]; do echo ä$i; i=$((i+1)); done";
