@@ -121,7 +121,10 @@ enum Pending {
         setting: Setting,
         value: Value,
     },
-    List,
+    /// The sessions of earlier pages.
+    List {
+        sessions: Vec<Value>,
+    },
     Login {
         name: String,
     },
@@ -318,7 +321,7 @@ impl Conversation {
             Pending::Open(opening) => self.on_opened(opening, outcome),
             Pending::Prompt => self.on_prompt_answer(outcome),
             Pending::Set { setting, value } => self.on_set(&setting, &value, outcome),
-            Pending::List => self.on_list(outcome),
+            Pending::List { sessions } => self.on_list(sessions, outcome),
             Pending::Login { name } => self.on_login(&name, outcome),
             Pending::Logout => self.on_logout(outcome),
         }
@@ -369,6 +372,11 @@ impl Conversation {
     pub(crate) fn on_interrupt(&mut self) {
         match self.phase {
             Phase::Turn { cancelled: false } => self.cancel_turn(),
+            // The current session goes on.
+            Phase::Starting if !self.session.is_empty() => {
+                self.phase = Phase::Idle;
+                self.cancel_commands();
+            }
             Phase::Idle | Phase::LoggedOut if !self.questions.is_empty() => self.cancel_questions(),
             Phase::Idle | Phase::LoggedOut if self.is_busy() => self.cancel_commands(),
             Phase::Idle | Phase::LoggedOut if self.options.interactive && !self.leaving => {

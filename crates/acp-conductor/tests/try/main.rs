@@ -221,6 +221,28 @@ fn an_agent_that_crashes_during_a_prompt_ends_the_chat() {
 }
 
 #[test]
+fn a_chat_goes_on_with_an_agent_that_was_restarted() {
+    let output = run_try(&["--prompt", "crash", "--prompt", "hello", "--", "demo-agent --pace 0"]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("is being restarted") && shown.contains("You said “hello”"), "{shown}");
+    assert!(text(&output.stderr).contains("send the request again"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+/// As `head` does.
+#[test]
+fn a_reader_that_closes_the_pipe_is_not_an_error() {
+    for options in [&["--prompt", "hello"][..], &["--prompt", "hello", "--json"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = conductor(&[&["try"], options].concat());
+        let output = command.stdout(writer).output().expect("an end");
+        let stderr = text(&output.stderr);
+        assert!(output.status.success() && stderr.is_empty(), "{stderr}");
+    }
+}
+
+#[test]
 fn the_log_goes_to_a_file_or_nowhere() {
     let directory = directory("try-log");
     let noisy = "sh -c 'echo how are you >&2; exec \"$0\" demo-agent --pace 0' ";

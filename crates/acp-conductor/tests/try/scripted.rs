@@ -1,7 +1,9 @@
 //! `conductor try --json` with scripted agents: commands, sessions, files, terminals and permissions.
 
 use serde_json::{Value, json};
-use testkit::test_chain::{ScriptedComponent, TestChain, assert_gone, directory, wait_until};
+use testkit::test_chain::{
+    ScriptedComponent, TestChain, assert_gone, directory, is_alive, wait_until,
+};
 
 /// A chat with a scripted agent.
 struct Chat {
@@ -228,6 +230,21 @@ fn the_commands_of_the_agent_end_with_the_chat() {
     let pids: Vec<u32> = ["a", "b"].map(|name| wait_until("a process runs", || pid(name))).to_vec();
     assert_eq!(chat.finish(&prompt), 0);
     pids.into_iter().for_each(|pid| assert_gone(pid, "the command"));
+}
+
+/// The reaper finds them.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_commands_of_the_agent_end_if_the_conductor_is_killed() {
+    let folder = directory("try-killed");
+    let mut chat = Chat::open(&["--cwd", folder.to_str().expect("UTF-8")], json!({}), json!({}));
+    chat.prompt("hello");
+    let command = "echo $$ > pid; exec sleep 1000";
+    chat.ask("terminal/create", json!({ "sessionId": "s", "command": command }));
+    let pid = || std::fs::read_to_string(folder.join("pid")).ok()?.trim().parse().ok();
+    let pid: u32 = wait_until("the command runs", pid);
+    chat.chain.conductor.signal(libc::SIGKILL);
+    wait_until("the command is killed", || (!is_alive(pid)).then_some(()));
 }
 
 /// Many agents send only the id of a tool call.

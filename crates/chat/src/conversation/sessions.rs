@@ -178,36 +178,48 @@ impl Conversation {
 
     /// Requests the list of sessions.
     pub(super) fn list_sessions(&mut self) {
-        self.request("session/list", &json!({ "cwd": self.options.folder }), Pending::List);
+        let params = json!({ "cwd": self.options.folder });
+        self.request("session/list", &params, Pending::List { sessions: Vec::new() });
         self.show_activity();
     }
 
-    pub(super) fn on_list(&mut self, outcome: Result<Value, Value>) {
+    pub(super) fn on_list(&mut self, mut sessions: Vec<Value>, outcome: Result<Value, Value>) {
         match outcome {
             Err(error) => {
                 let description = self.describe(&error, "session/list");
                 self.show_error(&description.to_string());
             }
             Ok(answer) => {
-                let sessions = answer["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let sessions = &sessions[..sessions.len().min(MAX_LISTED)];
-                let id = |it: &Value| it["sessionId"].as_str().unwrap_or_default().to_owned();
-                self.listed = sessions.iter().map(id).collect();
-                let rows: Vec<String> = (1..)
-                    .zip(sessions)
-                    .map(|(number, it)| session_row(number, it, &self.session))
-                    .collect();
-                let text = match rows.is_empty() {
-                    true => "There are no sessions in this folder.".to_owned(),
-                    false => format!(
-                        "Sessions:\n{}\nOpen one with /load N (with its messages) or /resume N.",
-                        rows.join("\n")
-                    ),
-                };
-                self.view.lock().note(&text);
+                let page = answer["sessions"].as_array().cloned().unwrap_or_default();
+                let cursor = answer["nextCursor"].as_str().filter(|_| !page.is_empty());
+                sessions.extend(page);
+                if let Some(cursor) = cursor
+                    && sessions.len() < MAX_LISTED
+                {
+                    let params = json!({ "cwd": self.options.folder, "cursor": cursor });
+                    return self.request("session/list", &params, Pending::List { sessions });
+                }
+                self.show_sessions(&sessions[..sessions.len().min(MAX_LISTED)]);
             }
         }
         self.show_activity();
+    }
+
+    fn show_sessions(&mut self, sessions: &[Value]) {
+        let id = |it: &Value| it["sessionId"].as_str().unwrap_or_default().to_owned();
+        self.listed = sessions.iter().map(id).collect();
+        let rows: Vec<String> = (1..)
+            .zip(sessions)
+            .map(|(number, it)| session_row(number, it, &self.session))
+            .collect();
+        let text = match rows.is_empty() {
+            true => "There are no sessions in this folder.".to_owned(),
+            false => format!(
+                "Sessions:\n{}\nOpen one with /load N (with its messages) or /resume N.",
+                rows.join("\n")
+            ),
+        };
+        self.view.lock().note(&text);
     }
 
     /// The id of a session: an id, or a number of the last list.

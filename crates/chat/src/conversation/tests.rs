@@ -453,3 +453,22 @@ fn a_chain_that_ends_during_a_turn_ends_the_chat() {
     chat.conversation.on_message(None);
     assert_eq!(chat.ended(), Some(Ok(ChatEnd::ChainEnded)));
 }
+
+#[test]
+fn all_pages_of_the_sessions_are_listed_and_a_slow_load_can_be_cancelled() {
+    let capabilities = json!({ "loadSession": true, "sessionCapabilities": { "list": {} } });
+    let mut chat = Chat::open(json!({ "agentCapabilities": capabilities }));
+    chat.enter("/load");
+    let page = |id: &str, cursor: Value| json!({ "sessions": [{ "sessionId": id }], "nextCursor": cursor });
+    chat.answer("session/list", Ok(page("a", json!("c"))));
+    assert_eq!(chat.answer("session/list", Ok(page("b", Value::Null)))["cursor"], "c");
+    assert!(chat.view.shows("  1  (no title)  a\n  2  (no title)  b\n"));
+    chat.enter("/load 2");
+    let id = chat.sent("session/load")["id"].as_u64().expect("an id");
+    chat.interrupt();
+    assert_eq!(chat.sent("$/cancel_request")["params"]["requestId"], id);
+    assert!(chat.ended().is_none());
+    chat.conversation.on_message(Some(Incoming::Answer { id, outcome: Ok(json!({})) }));
+    chat.enter("hello");
+    assert_eq!(chat.end_turn()["sessionId"], "s");
+}
