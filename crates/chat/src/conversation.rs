@@ -461,7 +461,9 @@ fn initialize_params(options: &Options) -> Value {
                 // Agents of older schemas advertise the command of a login here.
                 capabilities["_meta"] = json!({ "terminal-auth": true });
             }
-            capabilities["session"] = json!({ "configOptions": { "boolean": {} } });
+            capabilities["session"] =
+                json!({ "configOptions": { "boolean": {} }, "notices": {}, "compaction": {} });
+            capabilities["plan"] = json!({});
             json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info })
         }
         version => {

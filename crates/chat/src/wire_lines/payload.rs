@@ -5,8 +5,8 @@ use acp_wire::Json;
 /// The maximum nesting depth that is laid out. Deeper values are shown on one line.
 const MAX_DEPTH: usize = 64;
 
-/// The texts of a prompt or of a piece of a streamed text, in quotes, and the state and title of a tool call. `None` for
-/// other payloads.
+/// The texts of a prompt or of a piece of a streamed text, in quotes; the state and title of a tool call; a stop
+/// reason. `None` for other payloads.
 pub(super) fn summary(json: &str) -> Option<String> {
     let json = Json::parse(json.to_owned()).ok()?;
     let text = |block: &Json| {
@@ -26,6 +26,7 @@ pub(super) fn summary(json: &str) -> Option<String> {
         return (!parts.is_empty()).then(|| parts.join(" "));
     }
     match &content[..] {
+        [(name, reason)] if name == "stopReason" => reason.text().map(|it| it.into_owned()),
         [(name, block)] if name == "content" => text(block).map(|it| it.as_str().to_owned()),
         [(name, blocks)] if name == "prompt" => {
             let texts: Option<Vec<Json>> = blocks.elements().iter().map(text).collect();
@@ -95,7 +96,7 @@ mod tests {
             ),
             (r#"{"prompt":[{"type":"image"}]}"#, None),
             (r#"{"prompt":[]}"#, None),
-            (r#"{"stopReason":"end_turn"}"#, None),
+            (r#"{"stopReason":"end_turn"}"#, Some("end_turn")),
             (
                 r#"{"toolCallId":"t","status":"pending","title":"Edit a.txt","kind":"edit"}"#,
                 Some(r#"pending "Edit a.txt""#),

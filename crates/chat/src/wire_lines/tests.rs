@@ -60,11 +60,11 @@ fn an_answer_has_the_number_of_its_request_and_a_duration() {
     };
     assert_eq!(
         shown(&answer, 80),
-        [r#"│  1.214 sparkle → demo-agent  ✓ session/prompt #5 1.2 s {"stopReason":"end_tur…"#]
+        [r#"│  1.214 sparkle → demo-agent  ✓ session/prompt #5 1.2 s end_turn"#]
     );
     assert_eq!(
         shown(&answer, 40),
-        ["│  1.214 sparkle → demo-agent", r#"│   ✓ session/prompt #5 1.2 s {"stopRea…"#]
+        ["│  1.214 sparkle → demo-agent", r#"│   ✓ session/prompt #5 1.2 s end_turn"#]
     );
 }
 

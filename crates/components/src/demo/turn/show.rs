@@ -17,7 +17,9 @@ impl Turn {
             prefix: &prefix,
         };
         let (mut not_announced, mut other_version) = (Vec::new(), Vec::new());
-        for (number, name) in names.iter().enumerate() {
+        // Texts of the message are joined, unless another update stands between them.
+        let mut after_text = false;
+        for name in names {
             let updates = match setting.sample(name) {
                 Ok(updates) => updates,
                 Err(NotShown::NotAnnounced) => {
@@ -30,9 +32,11 @@ impl Turn {
                 }
             };
             if names.len() > 1 {
-                let space = if number == 0 { "" } else { "\n\n" };
-                self.say(&format!("{space}Next: `{name}`\n\n")).await?;
+                let before = if after_text { "\n\n" } else { "" };
+                let after = if updates.first().is_some_and(is_text) { "\n\n" } else { "" };
+                self.say(&format!("{before}Next: `{name}`{after}")).await?;
             }
+            after_text = updates.last().is_some_and(is_text);
             for update in updates {
                 self.show_update(update).await?;
             }
@@ -57,7 +61,7 @@ impl Turn {
         match remarks.is_empty() {
             true => Ok(()),
             false => {
-                let space = if names.len() > 1 { "\n\n" } else { "" };
+                let space = if after_text { "\n\n" } else { "" };
                 self.say(&format!("{space}{}", remarks.join(" "))).await
             }
         }
@@ -87,4 +91,9 @@ impl Turn {
         };
         self.say(&answer).await
     }
+}
+
+/// Whether an update is a text of the agent's message.
+fn is_text(update: &Value) -> bool {
+    update["sessionUpdate"] == "agent_message_chunk" && update["content"]["text"].is_string()
 }
