@@ -6,7 +6,6 @@ pub mod editor_hint;
 pub mod manual;
 pub mod next_steps;
 pub mod output;
-pub mod progress;
 pub mod screen;
 pub mod status;
 pub mod try_chat;

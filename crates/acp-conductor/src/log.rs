@@ -4,6 +4,8 @@
 //! delay its end. Lines that do not fit into the queue are dropped and counted.
 
 #[cfg(feature = "cli")]
+pub mod progress;
+#[cfg(feature = "cli")]
 mod setup;
 
 use std::collections::VecDeque;
@@ -57,6 +59,8 @@ pub fn print_error(text: &str) {
             stderr.flush_queue();
         }
         None => {
+            #[cfg(feature = "cli")]
+            progress::clear();
             let _ = io::stderr().write_all(text.as_bytes());
         }
     }

@@ -18,7 +18,7 @@ use commands::next_steps::NEXT_STEPS;
 use commands::output::{Failure, print, write_error};
 use commands::status::show_status;
 use commands::try_chat::try_chain;
-use commands::{progress, version};
+use commands::version;
 
 fn main() -> ExitCode {
     let parsed = cli::command().try_get_matches();
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         None => print_text(NEXT_STEPS),
         Some(command) => run_command(command),
     };
-    progress::clear();
+    log::progress::clear();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { status, line }) => {

@@ -7,7 +7,6 @@ use acp_conductor::{Config, Ending, JournalFile, Mode, Spec, log, stdio};
 
 use super::editor_hint;
 use super::output::{Failure, print, print_json};
-use super::progress;
 use crate::cli::{ChainArgs, ChainOptions, Switch};
 
 /// `conductor agent` and `conductor proxy`: runs a chain.
@@ -20,7 +19,7 @@ pub fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(
             let arguments: Vec<String> = std::env::args().collect();
             editor_hint::print(mode, &config.components, &components, &arguments);
             config.hung_up = Some(stdio::hung_up);
-            config.report_wait = std::io::stdin().is_terminal().then_some(progress::show);
+            config.report_wait = std::io::stdin().is_terminal().then_some(log::progress::show);
             acp_conductor::run(config, stdio::outer_streams(), wait_for_signal(true)).await
         },
     )?;
@@ -37,11 +36,11 @@ pub fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Resu
         parse_components(&components)?,
         options,
         async |mut config: Config| {
-            config.report_wait = Some(progress::show);
+            config.report_wait = Some(log::progress::show);
             acp_conductor::explain(config, wait_for_signal(true)).await
         },
     )?;
-    progress::clear();
+    log::progress::clear();
     print(|out| match json {
         true => print_json(out, &report),
         false => write!(out, "{report}"),

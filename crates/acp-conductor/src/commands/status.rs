@@ -8,7 +8,6 @@ use acp_conductor::{log, stdio};
 
 use super::chain::wait_for_signal;
 use super::output::{Failure, print, print_json};
-use super::progress;
 use super::screen::{Screen, ScreenEvent};
 
 /// `conductor status`: prints the status of the running conductors once, or at an interval until the user stops it.
@@ -37,13 +36,13 @@ async fn query(pid: Option<u32>) -> Result<QueryResult, Failure> {
     let found = status::query(pid, status::TIMEOUT, |unanswered| {
         let pids: Vec<String> = unanswered.iter().map(ToString::to_string).collect();
         let seconds = since.elapsed().as_secs();
-        progress::show(&format!(
+        log::progress::show(&format!(
             "waiting for conductor {} to answer… {seconds} s",
             pids.join(", ")
         ));
     });
     let found = found.await.map_err(Failure::run);
-    progress::clear();
+    log::progress::clear();
     found
 }
 
@@ -82,7 +81,7 @@ async fn print_changes(pid: Option<u32>, json: bool, interval: Duration) -> Resu
     loop {
         let found = query(pid).await?;
         match pid.and_then(|pid| found.no_answer(pid)) {
-            Some(why) if last.is_none() => return Err(Failure::run(why)),
+            Some(why) if last.is_none() => return Err(no_conductor_to_watch(&why)),
             Some(_) if found.unresponsive.is_empty() => return Ok(()),
             _ => {}
         }
@@ -120,7 +119,7 @@ async fn show_on_screen(pid: Option<u32>, interval: Duration) -> Result<(), Fail
     // An error of the first query is printed on the normal screen.
     let mut found = query(pid).await?;
     if let Some(why) = pid.and_then(|pid| found.no_answer(pid)) {
-        return Err(Failure::run(why));
+        return Err(no_conductor_to_watch(&why));
     }
     // The handlers of signals must be installed before the mode of the terminal changes.
     tokio::select! {
@@ -155,6 +154,10 @@ async fn show_on_screen(pid: Option<u32>, interval: Duration) -> Result<(), Fail
             return Ok(());
         }
     }
+}
+
+fn no_conductor_to_watch(why: &str) -> Failure {
+    Failure::run(format!("{why} (an interval is written as --watch=SECONDS)"))
 }
 
 fn on_screen(error: std::io::Error) -> Failure {

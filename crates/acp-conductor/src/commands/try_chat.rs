@@ -9,7 +9,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::chain::{parse_components, wait_for_signal, with_chain};
 use super::output::Failure;
-use super::progress;
 use crate::cli::{Color, ShowWire, TryArgs};
 
 /// Shown after the first answer of the demo agent.
@@ -35,7 +34,7 @@ pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
         &options.chain,
         start_log,
         async |mut config: Config| {
-            config.report_wait = Some(progress::show);
+            config.report_wait = Some(log::progress::show);
             let journal = options.journal.as_deref().map(JournalFile::create).transpose();
             config.journal = journal.map_err(Failure::usage)?;
             let chat_options = std::mem::take(&mut chat_options);

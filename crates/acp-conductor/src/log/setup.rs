@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tracing_subscriber::EnvFilter;
 
+use super::progress::Stderr;
 use super::{BackgroundWriter, COMPONENT_STDERR, STDERR};
 use acp_wire::printable;
 
@@ -28,7 +29,7 @@ impl Drop for Logs {
 pub fn start(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
     let filter = read(filter)?;
     let file = file.map(open).transpose()?;
-    let stderr = STDERR.get_or_init(|| BackgroundWriter::new(io::stderr())).clone();
+    let stderr = STDERR.get_or_init(|| BackgroundWriter::new(Stderr)).clone();
     COMPONENT_STDERR.get_or_init(|| stderr.clone());
     let log = file.map_or_else(|| stderr.clone(), BackgroundWriter::new);
     let logs = Logs { writers: vec![stderr, log.clone()] };

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use testkit::terminal::Terminal;
+use testkit::test_chain::directory;
 
 use super::INITIALIZE;
 
@@ -31,12 +32,21 @@ fn on_a_terminal_the_chain_says_that_it_waits_for_an_editor() {
 #[test]
 fn on_a_terminal_a_wait_of_more_than_a_second_is_explained() {
     // The proxy waits for the agent, which does not answer.
-    let mut explain = start(&["agent", "--explain", "log --level error", "sleep 600"]);
-    explain.wait_for("\r\x1b[Kwaiting for sleep to answer initialize… ");
+    let place = directory("wait");
+    let file = place.join("go");
+    let wait = format!("until [ -e {} ]; do sleep 0.1; done", file.display());
+    let agent = format!("sh -c '{wait}; echo slowly >&2; exec sleep 600'");
+    let mut explain = start(&["agent", "--explain", "log --level error", &agent]);
+    explain.wait_for("\r\x1b[Kwaiting for sh to answer initialize… ");
+    std::fs::write(&file, "").expect("a file");
+    // Other lines do not begin in the middle of this one.
+    explain.wait_for("\r\x1b[K[sh] slowly\r\n");
+    explain.wait_for("\r\x1b[Kwaiting for sh to answer initialize… ");
     explain.press("\x03");
     explain.wait_for("\r\x1b[Kconductor: interrupted before the handshake was complete");
     assert_eq!(explain.wait().code(), Some(1));
     assert!(explain.read_stdout().contains("did not answer initialize"));
+    std::fs::remove_dir_all(place).expect("the directory is ours");
 
     let mut agent =
         start(&["agent", "--grace", "6", "sh -c 'trap \"\" TERM; echo up >&2; read x; sleep 600'"]);

@@ -108,6 +108,8 @@ fn one_conductor_is_watched_until_it_exits() {
     watch.assert_ends();
     let missing = directories.status(&["--watch", "1"]);
     assert_eq!(missing.status.code(), Some(1), "{missing:?}");
+    let stderr = String::from_utf8_lossy(&missing.stderr);
+    assert!(stderr.ends_with("(an interval is written as --watch=SECONDS)\n"), "{stderr}");
 }
 
 #[test]
