@@ -51,6 +51,17 @@ fn ctrl_c_stops_a_chain_that_does_not_start() {
 }
 
 #[test]
+fn a_signal_that_ends_the_chat_restores_the_terminal() {
+    let terminal = Tmux::new("signal", SIZE, AGENT);
+    terminal.idle();
+    terminal.enter("hang");
+    terminal.see("waiting for demo-agent");
+    testkit::test_chain::signal(terminal.chat_process(), libc::SIGTERM);
+    terminal.see("status ");
+    assert_restored(&terminal);
+}
+
+#[test]
 fn a_chain_that_fails_restores_the_terminal() {
     let terminal = Tmux::new("fails", SIZE, "-- /nowhere/at/all");
     terminal.see("command not found");

@@ -153,6 +153,15 @@ impl Tmux {
         self.run(&["resize-window", "-x", &size[0], "-y", &size[1]]);
     }
 
+    /// The process of the chat: the child of the shell in the terminal.
+    pub(crate) fn chat_process(&self) -> u32 {
+        let shell = self.run(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = shell.trim();
+        let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
+        let children = children.expect("the shell is running");
+        children.trim().parse().expect("the shell has one child")
+    }
+
     /// The rows of the screen.
     pub(crate) fn screen(&self) -> String {
         trimmed(&self.run(&["capture-pane", "-p"]))

@@ -308,7 +308,7 @@ impl Output {
                     .with(format!(" {title}"), Style::PLAIN),
             ],
         };
-        lines.extend(question::details(question, layout));
+        lines.extend(question::details_of(question, layout));
         for (index, option) in question.options.iter().enumerate() {
             let letter = question::letter(&question.options, index);
             let letter = letter.map(|it| format!(" ({it})")).unwrap_or_default();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::completion::{MAX_SHOWN, candidates};
 use super::pieces::thought;
-use super::question::{details, options};
+use super::question::options;
 use super::state::{Group, State};
 use crate::markdown::render;
 use crate::text::{Color, Line, Style, shorten_line, wrap};
@@ -33,8 +33,9 @@ const PICTURE: Duration = Duration::from_millis(100);
 /// The lines of a running tool call's output that are shown.
 const RUNNING_LINES: usize = 3;
 
-/// The lines of a thought that is arriving.
+/// The lines of a thought that is arriving, and the length of its text that is laid out for them.
 const THOUGHT_LINES: usize = 5;
+const THOUGHT_TEXT: usize = 4000;
 
 /// The maximum number of queued prompts that are shown.
 const QUEUED: usize = 3;
@@ -96,8 +97,10 @@ impl State {
             let text = match open.kind {
                 TextKind::Answer => render(&open.stream.pending().markdown, self.layout),
                 TextKind::Thought => {
-                    let shown = thought(&open.whole, self.layout);
-                    tail(shown, THOUGHT_LINES)
+                    // Only the end of a long thought is laid out.
+                    let start = open.whole.len().saturating_sub(THOUGHT_TEXT);
+                    let end = &open.whole[open.whole.ceil_char_boundary(start)..];
+                    tail(thought(end, self.layout), THOUGHT_LINES)
                 }
                 TextKind::User => Vec::new(),
             };
@@ -133,8 +136,8 @@ impl State {
             last.push(format!(" {time} s"), Style::DIM);
         }
         lines.extend(tool_call::locations(call, self.layout));
-        let output = tool_call::output(call, self.transcript.terminals(), self.layout);
-        lines.extend(tail(output, RUNNING_LINES));
+        let terminals = self.transcript.terminals();
+        lines.extend(tool_call::running_output(call, terminals, self.layout, RUNNING_LINES));
         lines
     }
 
@@ -153,7 +156,7 @@ impl State {
             None => "  …".to_owned(),
         };
         let hint = Line::styled(hint, Style::DIM);
-        let details = details(&open.question, self.layout);
+        let details = open.details(self.layout);
         let space = room.saturating_sub(lines.len() + choices.len() + 3);
         let separated = space > 1 && !details.is_empty();
         if details.len() <= space {

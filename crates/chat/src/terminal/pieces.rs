@@ -248,7 +248,7 @@ impl State {
             .iter()
             .flat_map(|line| wrap(line, self.layout.width, &Line::new(), &Line::from("  ")))
             .collect();
-        lines.extend(super::question::details(&open.question, self.layout));
+        lines.extend(open.details(self.layout));
         self.print(Group::Note, lines, false);
     }
 }

@@ -1,5 +1,6 @@
 //! The open question.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use acp_wire::printable::one_line;
@@ -21,11 +22,26 @@ pub(super) struct OpenQuestion {
     pub(super) drawn: Option<Instant>,
     /// The index of the answer, which the conversation has not confirmed.
     pub(super) chosen: Option<usize>,
+    /// What the question is about, in the layout in which it was drawn last. To compare large files takes time.
+    details: RefCell<Option<(Layout, Vec<Line>)>>,
 }
 
 impl OpenQuestion {
     pub(super) fn new(question: Question) -> OpenQuestion {
-        OpenQuestion { question, drawn: None, chosen: None }
+        OpenQuestion { question, drawn: None, chosen: None, details: RefCell::new(None) }
+    }
+
+    /// What the question is about: paths, command and changes.
+    pub(super) fn details(&self, layout: Layout) -> Vec<Line> {
+        let mut details = self.details.borrow_mut();
+        match &*details {
+            Some((known, lines)) if *known == layout => lines.clone(),
+            _ => {
+                let lines = details_of(&self.question, layout);
+                *details = Some((layout, lines.clone()));
+                lines
+            }
+        }
     }
 
     /// Whether a key can answer the question.
@@ -86,7 +102,7 @@ pub(crate) fn letter(options: &[Choice], index: usize) -> Option<char> {
 }
 
 /// What the question is about: paths, command and changes.
-pub(crate) fn details(question: &Question, layout: Layout) -> Vec<Line> {
+pub(crate) fn details_of(question: &Question, layout: Layout) -> Vec<Line> {
     let Some(call) = &question.tool_call else { return Vec::new() };
     let inner = layout.narrower(2);
     let mut lines = Vec::new();
@@ -121,12 +137,7 @@ pub(crate) fn details(question: &Question, layout: Layout) -> Vec<Line> {
     if lines.is_empty() {
         lines.extend(raw_input(call, inner));
     }
-    let indented = |line: Line| {
-        let mut indented = Line::from("  ");
-        indented.append(&line);
-        crate::text::shorten_line(&indented, layout.width)
-    };
-    lines.into_iter().map(indented).collect()
+    tool_call::indented(lines, layout)
 }
 
 /// The input of a tool that shows nothing else.

@@ -338,6 +338,23 @@ fn ctrl_r_shows_the_search() {
     );
 }
 
+/// To compare files takes time, and the live region is laid out many times in a second.
+#[test]
+fn a_diff_is_shown_when_its_tool_call_has_ended() {
+    let mut terminal = Terminal::new(60, 20);
+    terminal.update(json!({
+        "sessionUpdate": "tool_call", "toolCallId": "t", "title": "Edit", "status": "in_progress",
+        "content": [{ "type": "diff", "path": "/a.txt", "oldText": "one\n", "newText": "two\n" }],
+    }));
+    let live = terminal.draw();
+    assert!(live.starts_with("… Edit (running)\n  /a.txt\n\n"), "{live}");
+    terminal.update(json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed",
+    }));
+    terminal.draw();
+    assert_eq!(terminal.printed, "✓ Edit (done)\n  /a.txt (+1 -1)\n  - one\n  + two\n");
+}
+
 #[test]
 fn a_text_that_is_taller_than_the_screen_shows_its_end() {
     let mut terminal = Terminal::new(30, 10);

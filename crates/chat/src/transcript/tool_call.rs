@@ -138,6 +138,41 @@ pub fn command(call: &Value) -> Option<String> {
     })
 }
 
+/// The length of a text whose end is shown while a tool call is running.
+const RUNNING_TEXT: usize = 2000;
+
+/// The last lines of the output of a running tool call. It is laid out many times in a second, so that long texts are
+/// cut first, and changes of files are shown later.
+pub fn running_output(
+    call: &Value,
+    terminals: &BTreeMap<String, TerminalOutput>,
+    layout: Layout,
+    count: usize,
+) -> Vec<Line> {
+    let inner = layout.narrower(2);
+    let mut lines = Vec::new();
+    for block in blocks(call) {
+        match block["type"].as_str() {
+            Some("diff") => {
+                let paths = diff::paths(block);
+                lines.extend(paths.iter().map(|path| Line::styled(path.as_str(), Style::DIM)));
+            }
+            Some("terminal") => {
+                let id = block["terminalId"].as_str().unwrap_or_default();
+                let output = terminals.get(id).map_or("", |terminal| terminal.output.as_str());
+                lines.extend(text_lines(super::tail(output, RUNNING_TEXT), inner));
+            }
+            _ => {
+                let block = if block["content"].is_object() { &block["content"] } else { block };
+                let text = content::text_of(block);
+                lines.extend(text_lines(super::tail(&text, RUNNING_TEXT), inner));
+            }
+        }
+    }
+    lines.drain(..lines.len().saturating_sub(count));
+    indented(lines, layout)
+}
+
 /// The output of a tool call, without its title. Every line is indented.
 pub fn output(
     call: &Value,
@@ -167,6 +202,11 @@ pub fn output(
     while lines.last().is_some_and(Line::is_blank) {
         lines.pop();
     }
+    indented(lines, layout)
+}
+
+/// Lines that are indented by two columns.
+pub(crate) fn indented(lines: Vec<Line>, layout: Layout) -> Vec<Line> {
     let indented = |line: Line| {
         let mut indented = Line::from("  ");
         indented.append(&line);
