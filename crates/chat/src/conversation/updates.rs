@@ -4,7 +4,7 @@ use acp_wire::printable::one_line;
 use serde_json::Value;
 
 use super::{Conversation, Opening, Pending, Phase};
-use crate::settings::{self, Kind, Setting};
+use crate::settings::{self, Kind};
 use crate::view::SlashCommand;
 
 /// The maximum number of updates that are kept before the id of their session is known.
