@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use acp_wire::ErrorKind;
 use router::Mode;
 
 use crate::columns::Columns;
 use crate::config::Spec;
 use crate::host::in_process::InProcess;
+use crate::suggestion;
 
 /// Marks a name as that of a built-in component rather than a command.
 const PREFIX: &str = "builtin:";
@@ -25,11 +27,7 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
         let entry = match components::find(&name) {
             Some(entry) => entry,
             None if exact.is_some() => {
-                let names: Vec<&str> = components::catalog::ALL.iter().map(|it| it.name).collect();
-                return Err(format!(
-                    "there is no built-in component '{name}'; available: {}",
-                    names.join(", ")
-                ));
+                return Err(unknown(&name));
             }
             None => continue,
         };
@@ -42,24 +40,24 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
         }
         match (mode == Mode::Agent && number == last, entry.agent) {
             (true, false) => {
-                return Err(format!(
+                return Err(misused(format!(
                     "the built-in component '{name}' is a proxy, but the last component must be the agent; \
                      add an agent after it, for example demo-agent"
-                ));
+                )));
             }
             (false, true) => {
-                return Err(format!(
+                return Err(misused(format!(
                     "the built-in component '{name}' is an agent, but only the last component of \
                      `conductor agent` can be one; write it last"
-                ));
+                )));
             }
             _ => {}
         }
         if !spec.env.is_empty() || spec.directory.is_some() {
-            return Err(format!(
+            return Err(misused(format!(
                 "the built-in component '{name}' runs inside conductor and cannot have an \
                  environment or a working directory; use 'conductor component {name}' to run it as a process"
-            ));
+            )));
         }
         let factory = entry.parse(&spec.args)?;
         spec.in_process = Some(InProcess::of(factory));
@@ -88,6 +86,20 @@ pub fn keep_log_off_stderr(specs: &mut [Spec], file: &Path) -> bool {
         spec.args.push("--no-stderr".to_owned());
     }
     uses_file
+}
+
+/// The error for a built-in component that does not exist.
+pub fn unknown(name: &str) -> String {
+    let names = || components::catalog::ALL.iter().map(|it| it.name);
+    let hint = match suggestion::closest(name, names()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("available: {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    ErrorKind::UnknownBuiltIn.tag(format!("there is no built-in component '{name}'; {hint}"))
+}
+
+fn misused(why: String) -> String {
+    ErrorKind::MisusedBuiltIn.tag(why)
 }
 
 /// The path of a command on the PATH.

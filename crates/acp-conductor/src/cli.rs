@@ -6,6 +6,8 @@ mod try_args;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use acp_wire::ErrorKind;
+use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub use chain_args::{AgentArgs, ChainArgs, ChainOptions, ProxyArgs, Switch};
@@ -43,7 +45,7 @@ pub struct Cli {
 /// The groups of commands in `conductor --help`.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Run a chain, or a component", &["try", "agent", "proxy", "component", "demo-agent"]),
-    ("Look at it", &["status", "components"]),
+    ("Look at it", &["status", "components", "errors"]),
     ("Set-up", &["completions", "man"]),
 ];
 
@@ -123,6 +125,17 @@ pub enum Command {
 
     /// List the built-in components.
     Components,
+
+    /// Explain an error.
+    ///
+    /// Each error of conductor ends with the command that explains it, such as `conductor errors crashed`.
+    /// Without CODE, all errors are listed.
+    Errors {
+        /// The error, as it is written at the end of the message.
+        #[arg(value_parser = PossibleValuesParser::new(ErrorKind::ALL.iter().map(|it| it.code())),
+            hide_possible_values = true)]
+        code: Option<String>,
+    },
 
     /// Run a built-in component as a separate process.
     ///

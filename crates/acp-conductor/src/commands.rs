@@ -3,6 +3,7 @@
 pub mod chain;
 pub mod component;
 pub mod editor_hint;
+pub mod error_page;
 pub mod manual;
 pub mod next_steps;
 pub mod output;

@@ -1,5 +1,7 @@
 //! The configuration of a chain, and the parsing of COMPONENT arguments.
 
+mod json;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -241,7 +243,7 @@ impl Spec {
     /// The text is neither, or it contains no command.
     pub fn parse(text: &str) -> Result<Spec, String> {
         let spec = match text.trim_start().starts_with('{') {
-            true => Spec::from_json(text)?,
+            true => json::parse(text)?,
             false => Spec::from_words(text)?,
         };
         if spec.program.is_empty() {
@@ -263,31 +265,6 @@ impl Spec {
         let program = words.next().unwrap_or_default();
         let args: Vec<String> = words.collect();
         Ok(Spec { name: default_name(&program, &args), program, args, env, ..Spec::default() })
-    }
-
-    fn from_json(text: &str) -> Result<Spec, String> {
-        let raw: RawSpec = serde_json::from_str(text)
-            .map_err(|error| format!("its JSON is invalid: {}", redact_values(&error)))?;
-        let env = match raw.env {
-            RawEnv::Map(map) => map.into_iter().collect(),
-            RawEnv::List(list) => list.into_iter().map(|pair| (pair.name, pair.value)).collect(),
-        };
-        let name = raw.name.unwrap_or_else(|| default_name(&raw.command, &raw.args));
-        let dialect = raw.dialect.as_deref().map(parse_dialect).transpose()?;
-        Ok(Spec {
-            name,
-            program: raw.command,
-            args: raw.args,
-            env,
-            directory: raw.cwd,
-            dialect,
-            guard: raw.guard,
-            on_crash_named: raw.on_crash.is_some(),
-            on_crash: raw.on_crash.as_deref().map(str::parse).transpose()?,
-            restarts: raw.restarts.as_deref().map(str::parse).transpose()?,
-            updates: raw.updates.as_deref().map(str::parse).transpose()?,
-            ..Spec::default()
-        })
     }
 
     /// A component that runs in a thread of this process.
@@ -327,24 +304,6 @@ impl Spec {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawSpec {
-    name: Option<String>,
-    command: String,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: RawEnv,
-    cwd: Option<PathBuf>,
-    dialect: Option<String>,
-    #[serde(default)]
-    guard: bool,
-    on_crash: Option<String>,
-    restarts: Option<String>,
-    updates: Option<String>,
-}
-
 /// ACP's description of a stdio server. Other members are ignored.
 #[derive(Deserialize)]
 struct RawServer {
@@ -367,35 +326,10 @@ pub fn parse_dialect(name: &str) -> Result<Generation, String> {
     })
 }
 
-/// `{"NAME": "value"}`, or ACP's `[{"name": "NAME", "value": "value"}]`.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum RawEnv {
-    Map(BTreeMap<String, String>),
-    List(Vec<RawPair>),
-}
-
-impl Default for RawEnv {
-    fn default() -> RawEnv {
-        RawEnv::List(Vec::new())
-    }
-}
-
 #[derive(Deserialize)]
 struct RawPair {
     name: String,
     value: String,
-}
-
-/// The text of a JSON error without quoted values, which may be secrets.
-fn redact_values(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match (text.find('"'), text.rfind('"')) {
-        (Some(start), Some(end)) if start < end => {
-            format!("{}…{}", &text[..start], &text[end + 1..])
-        }
-        _ => text,
-    }
 }
 
 /// Escapes backslashes, which separate directories on Windows, so that the shell word parser keeps them.

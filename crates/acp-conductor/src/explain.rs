@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::run::Shell;
 use crate::wait_report::WaitReport;
 use acp_wire::printable::one_line;
+use client::error::{Login, Source, describe, logins};
 
 /// The `initialize` request of a typical editor.
 const INITIALIZE: &str = concat!(
@@ -57,6 +58,9 @@ pub struct ComponentReport {
     pub answered: Vec<String>,
     /// The MCP transports that it supports.
     pub mcp: Vec<&'static str>,
+    /// How to log in, if the agent has advertised that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub login: Vec<String>,
     /// The kinds of `session/update` that bypass it.
     pub around: Vec<&'static str>,
     /// The kinds of message that bypass it because it has crashed on them.
@@ -71,6 +75,7 @@ pub struct ComponentReport {
 pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
     // The report must show the answers of the components unchanged.
     let config = Config { mcp_bridge: None, status: false, ..config };
+    let names: Vec<String> = config.components.iter().map(|spec| spec.name.clone()).collect();
     let (editor, chain) = tokio::io::duplex(1 << 20);
     let (reader, writer) = tokio::io::split(chain);
     let mut shell = Shell::new(config, Box::new(reader), Box::new(writer));
@@ -98,7 +103,9 @@ pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
         })
         .await;
     }
-    let error = answer["error"]["message"].as_str().map(str::to_owned);
+    let agent = names.last().map(String::as_str).unwrap_or_default();
+    let source = Source { agent, request: "initialize", ..Source::default() };
+    let error = answer.get("error").map(|error| describe(error, &source).one_line());
     let interrupted =
         || answer.is_null().then(|| "interrupted before the handshake was complete".to_owned());
     let error = error.or(failed).or_else(interrupted);
@@ -145,7 +152,8 @@ impl Shell {
         let (answered, error) = match handshake.and_then(|it| it.answer.as_ref()) {
             Some(Outcome::Result(result)) => (json(result.as_str()), None),
             Some(Outcome::Error(error)) => {
-                (Value::Null, json(error.as_str())["message"].as_str().map(str::to_owned))
+                let error = client::payload::read(error);
+                (Value::Null, Some(describe(&error, &Source::default()).one_line()))
             }
             None if asked.is_null() => (Value::Null, Some("was not sent initialize".to_owned())),
             None => (Value::Null, Some("did not answer initialize".to_owned())),
@@ -163,6 +171,15 @@ impl Shell {
             answered_version: answered["protocolVersion"].clone(),
             offered: capability_paths(&asked, &["clientCapabilities", "capabilities", "_meta"]),
             mcp: mcp_transports(&answered),
+            // Proxies repeat the methods of the agent.
+            login: match chain.role(seat) {
+                Role::Agent => {
+                    let command = chain.component(seat).map(|it| it.command.as_str());
+                    let logins = logins(&answered, command.unwrap_or_default());
+                    logins.iter().map(Login::remedy).collect()
+                }
+                Role::Proxy => Vec::new(),
+            },
             answered: capability_paths(&answered, &["agentCapabilities", "capabilities", "_meta"]),
             around: self.router().skipped_updates(seat),
             crashed_on: self.router().skipped_kinds(seat).iter().map(ToString::to_string).collect(),
@@ -240,13 +257,17 @@ impl fmt::Display for Report {
                     "updates that go around {name}: {kinds} and newer kinds (to change this: --updates {name}=all)"
                 )?;
             }
+            for login in &row.login {
+                writeln!(f, "login of {}: {}", one_line(&row.name), one_line(login))?;
+            }
             if !row.crashed_on.is_empty() {
                 let (name, kinds) = (&row.name, row.crashed_on.join(", "));
                 writeln!(f, "messages that go around {name} because it crashed on them: {kinds}")?;
             }
         }
         match &self.error {
-            Some(error) => writeln!(f, "the chain failed to start: {}", one_line(error)),
+            // The program prints the error on standard error.
+            Some(_) => writeln!(f, "the chain failed to start"),
             None => writeln!(f, "the chain is up"),
         }
     }

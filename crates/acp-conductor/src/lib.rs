@@ -23,7 +23,7 @@
 //! - [`status`]: `conductor status`
 //! - [`chat`]: `conductor try`
 //! - [`stdio`]: the conductor's standard streams
-//! - [`log`]: the log, and the stderr of components; `columns`: tables
+//! - [`log`]: the log, and the stderr of components; `columns`: tables; [`suggestion`]: "did you mean"
 
 #![warn(missing_docs, unreachable_pub)]
 
@@ -51,6 +51,7 @@ mod secret;
 mod shutdown;
 pub mod status;
 pub mod stdio;
+pub mod suggestion;
 pub mod tap;
 mod unauthenticated;
 mod wait_report;

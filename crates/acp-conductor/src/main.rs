@@ -4,10 +4,12 @@ mod cli;
 mod commands;
 mod completion;
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use acp_conductor::{Mode, log};
+use acp_wire::ErrorKind;
 use clap::FromArgMatches;
 
 use cli::{Cli, Command};
@@ -18,7 +20,7 @@ use commands::next_steps::NEXT_STEPS;
 use commands::output::{Failure, print, write_error};
 use commands::status::show_status;
 use commands::try_chat::try_chain;
-use commands::version;
+use commands::{error_page, version};
 
 fn main() -> ExitCode {
     let parsed = cli::command().try_get_matches();
@@ -55,6 +57,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
         Command::Try(options) => try_chain(&options),
         Command::DemoAgent(agent) => serve(components::BuiltIn::build(&agent)),
+        Command::Errors { code } => print_text(&error_page::text(code.as_deref())),
         Command::Components => print_text(&acp_conductor::builtin::list()),
         Command::Component { name, .. } if name == "--help" || name == "-h" => print(|out| {
             let mut cli = cli::command();
@@ -64,8 +67,8 @@ fn run_command(command: Command) -> Result<(), Failure> {
         }),
         Command::Component { name, options } => component(&name, &options),
         Command::Status { pid, json, watch } => show_status(pid, json, watch),
-        Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(Failure::run),
-        Command::Relay { port } => acp_conductor::relay::run(port).map_err(Failure::run),
+        Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(system),
+        Command::Relay { port } => acp_conductor::relay::run(port).map_err(system),
         Command::Completions { shell } => print_text(shell.script()),
         Command::Complete { shell, words } => print_text(&completion::complete(shell, words)),
         Command::Man { dir: Some(directory), .. } => write_directory(&directory),
@@ -75,6 +78,10 @@ fn run_command(command: Command) -> Result<(), Failure> {
             print(|out| out.write_all(&page))
         }
     }
+}
+
+fn system(why: impl Display) -> Failure {
+    Failure::of(ErrorKind::SystemError, why)
 }
 
 fn print_text(text: &str) -> Result<(), Failure> {

@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use acp_wire::LinkProtocol;
+use acp_wire::{LinkProtocol, Message, Outcome};
 use engine::queue::Queue;
 use engine::{Command, Core, Input, Line, Observation, Output, Outputs, Port};
 use router::{Diagnostic, Ending, Level, Router, Seat, Time};
@@ -288,14 +288,23 @@ impl Shell {
                 self.crashes.store(&self.config.components[seat.index() - 1], kind);
             }
             Output::Report(Diagnostic { level, seat, text }) => {
-                let seat = self.name(seat);
+                let text = self.with_name(seat, text);
                 match level {
-                    Level::Warn => warn!(seat, "{text}"),
-                    Level::Debug => debug!(seat, "{text}"),
+                    Level::Warn => warn!("{text}"),
+                    Level::Debug => debug!("{text}"),
                 }
             }
             Output::Tap(observation) => self.on_observation(&observation),
             Output::Finish(ending) => self.ending = Some(ending),
+        }
+    }
+
+    /// A text about a component that begins with its name, unless the text contains the name already.
+    fn with_name(&self, seat: Seat, text: String) -> String {
+        let description = self.router().chain().describe(seat);
+        match text.contains(&description) || text.contains(&format!("'{}'", self.name(seat))) {
+            true => text,
+            false => format!("{description}: {text}"),
         }
     }
 
@@ -312,6 +321,13 @@ impl Shell {
             Observation::Arrived { seat, toward, dialect, message } => {
                 let (seat, toward) = (self.name(*seat), *toward);
                 debug!(seat, ?toward, method = %message.label(), size = message.size(), "arrived");
+                if let Message::Response { outcome: Outcome::Error(error), .. } = message {
+                    debug!(
+                        seat,
+                        "error: {}",
+                        client::error::one_line(&client::payload::read(error))
+                    );
+                }
                 self.emit(&TapEvent::Arrived { seat, toward, dialect: *dialect, message });
             }
             Observation::Delivered { seat, toward, dialect, message } => {

@@ -489,7 +489,9 @@ impl acp_proxy_core::Proxy for Dispatcher {
             return self.handle(from, request, handlers, out);
         }
         if self.shared.is_agent && from == Side::Editor {
-            let error = Error::method_not_found(&call.method.name());
+            let (method, name) = (call.method.name(), &self.shared.name);
+            let text = format!("method not found: {method}; agent '{name}' does not support it");
+            let error = Error::new(acp_wire::code::METHOD_NOT_FOUND, text);
             return out.answer(request, error.into_outcome());
         }
         if let Err(why) = self.check(from.opposite(), call) {

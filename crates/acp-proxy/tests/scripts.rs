@@ -307,7 +307,7 @@ fn an_agent_answers_prompts_and_ends_a_cancelled_turn() {
         editor < SAID(wait)
         editor > {"method":"session/cancel","params":{"sessionId":"other"}}
         editor > {"id":3,"method":"_x/y"}
-        editor < {"id":3,"error":{"code":-32601,"message":"method not found: _x/y"}}
+        editor < {"id":3,"error":{"code":-32601,"message":"method not found: _x/y; agent 'parrot' does not support it"}}
         editor > {"method":"session/cancel","params":{"sessionId":"s"}}
         editor < {"id":2,"result":{"stopReason":"cancelled"}}
         # A request that the agent cannot read is answered with an error.

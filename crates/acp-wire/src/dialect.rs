@@ -28,7 +28,8 @@
 
 use bytes::Bytes;
 
-use crate::message::{Id, Malformed, Message, Outcome, Side, code};
+use crate::error_kind::ErrorKind;
+use crate::message::{Id, Malformed, Message, Side, code};
 use crate::sink::Sink;
 
 mod envelope;
@@ -180,7 +181,8 @@ pub struct Rejection {
 impl Rejection {
     /// Refuses a well-formed message that is not allowed on this link.
     fn refusal(id: Option<Id>, code: i64, why: &'static str) -> Rejection {
-        let reply = id.clone().map(|id| Message::response(id, Outcome::error(code, why)).into());
+        let refused = |id| Message::response(id, ErrorKind::BadMessage.outcome(code, why)).into();
+        let reply = id.clone().map(refused);
         Rejection { why: Malformed::NotAMessage { id: id.unwrap_or(Id::NULL), why }, reply }
     }
 }
@@ -193,7 +195,7 @@ impl From<Malformed> for Rejection {
             Malformed::AnswerWithoutId => None,
         };
         let reply = reply.map(|(id, code)| {
-            Box::new(Message::response(id, Outcome::error(code, &why.to_string())))
+            Box::new(Message::response(id, ErrorKind::BadMessage.outcome(code, &why)))
         });
         Rejection { why, reply }
     }

@@ -41,6 +41,7 @@
 //! - [`lines`]: splits a byte stream into lines
 //! - `sink`: the output to which lines are written
 //! - [`guards`]: the flag with which a nested chain announces a guard
+//! - [`error_kind`]: the kinds of errors that a conductor itself reports
 //! - [`printable`]: makes text from components safe to print on a terminal
 //! - [`acp`]: the few methods and shapes of ACP that a conductor reads or edits
 //!
@@ -52,6 +53,7 @@
 
 pub mod acp;
 pub mod dialect;
+pub mod error_kind;
 pub mod guards;
 pub mod json;
 pub mod lines;
@@ -60,6 +62,7 @@ pub mod printable;
 mod sink;
 
 pub use dialect::{Dialect, Generation, LinkProtocol, Rejection};
+pub use error_kind::ErrorKind;
 pub use json::{Json, SyntaxError};
 pub use message::{Call, DamagedLine, Id, Malformed, Message, Method, Outcome, Side, code};
 pub use sink::Sink;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use acp_wire::printable;
+use acp_wire::{ErrorKind, printable};
 use serde_json::Value;
 
 use crate::payload;
@@ -38,9 +38,6 @@ const REASONS: [&str; 13] = [
     "hint",
     "data",
 ];
-/// Members of the `data` of the conductor's own errors. The message has the same content, except for `lastWords`.
-const OWN_MEMBERS: [&str; 2] = ["component", "remedy"];
-
 /// What is known about the agent that sent an error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Source<'a> {
@@ -91,16 +88,20 @@ impl Description {
             line.push_str(part);
         }
         if !self.code.is_empty() {
-            line.push_str(&format!(" [{}]", self.code));
+            line.push_str(&reference(&self.code));
         }
         line
     }
 }
 
+/// The end of a message: the command that prints the section about an error.
+fn reference(code: &str) -> String {
+    format!(" [more: conductor errors {code}]")
+}
+
 /// Describes the JSON-RPC error object `error`.
 pub fn describe(error: &Value, source: &Source<'_>) -> Description {
-    let data = &error["data"];
-    match OWN_MEMBERS.iter().all(|it| data[*it].is_string()) {
+    match is_own(error) {
         true => describe_own(error),
         false => describe_foreign(error, source),
     }
@@ -113,13 +114,20 @@ pub fn one_line(error: &Value) -> String {
     parts.join(": ")
 }
 
+/// Whether the conductor has created the error: its message and its data have the same code.
+fn is_own(error: &Value) -> bool {
+    let code = error["data"]["code"].as_str().and_then(ErrorKind::from_code);
+    let message = error["message"].as_str().unwrap_or_default();
+    code.is_some_and(|code| message.ends_with(&reference(code.code())))
+}
+
 /// An error of the conductor itself. Its message is complete, and ends with the remedy and the code of the error.
 fn describe_own(error: &Value) -> Description {
     let data = &error["data"];
     let text = |name: &str| printable::one_line(data[name].as_str().unwrap_or_default());
     let message = printable::one_line(error["message"].as_str().unwrap_or_default());
     let (code, remedy) = (text("code"), text("remedy"));
-    let summary = message.strip_suffix(&format!(" [{code}]")).unwrap_or(&message);
+    let summary = message.strip_suffix(&reference(&code)).unwrap_or(&message);
     let summary = summary.strip_suffix(&remedy).unwrap_or(summary).trim_end_matches([' ', ';']);
     let quoted = data["lastWords"].as_array().map(Vec::as_slice).unwrap_or_default();
     let quoted = quoted.iter().filter_map(Value::as_str).map(printable::one_line);
@@ -148,7 +156,8 @@ fn describe_foreign(error: &Value, source: &Source<'_>) -> Description {
         Some(remedy) => vec![remedy],
         None => login_hint(source),
     };
-    let code = if login { "login-required" } else { "agent-error" }.to_owned();
+    let code =
+        if login { ErrorKind::LoginRequired } else { ErrorKind::AgentError }.code().to_owned();
     Description { summary: format!("{}{summary}", prefix(source)), details, remedy, code, login }
 }
 

@@ -1,5 +1,6 @@
 //! The list of the built-in components, and how their options are parsed.
 
+use acp_wire::ErrorKind;
 use clap::Parser;
 
 use crate::context::Context;
@@ -26,12 +27,21 @@ pub trait BuiltIn: Parser + Send + Sync + 'static {
     ///
     /// # Errors
     /// What is wrong.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), OptionError> {
         Ok(())
     }
 
     /// Builds the component. Called at each start.
     fn build(&self) -> acp_proxy::Component;
+}
+
+/// What is wrong with the options of a component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionError {
+    /// The kind of error.
+    pub kind: ErrorKind,
+    /// What is wrong.
+    pub why: String,
 }
 
 /// Builds a new instance of a component. Called at each start.
@@ -47,7 +57,7 @@ pub struct Entry {
     /// Whether it is a guard.
     pub guard: bool,
     command: fn() -> clap::Command,
-    parse: fn(&[String]) -> Result<ComponentFactory, String>,
+    parse: fn(&[String]) -> Result<ComponentFactory, OptionError>,
 }
 
 /// The component of this name.
@@ -85,20 +95,27 @@ impl Entry {
     /// Parses and checks the options of the component.
     ///
     /// # Errors
-    /// What is wrong, and how to get help.
+    /// What is wrong, how to get help, and the section of the error page.
     pub fn parse(&self, words: &[String]) -> Result<ComponentFactory, String> {
-        (self.parse)(words).map_err(|why| {
-            format!("{}: {why}; see conductor component {} --help", self.name, self.name)
+        (self.parse)(words).map_err(|OptionError { kind, why }| {
+            let help = match kind {
+                ErrorKind::MisusedBuiltIn => {
+                    format!("; see conductor component {} --help", self.name)
+                }
+                _ => String::new(),
+            };
+            kind.tag(format!("{}: {why}{help}", self.name))
         })
     }
 }
 
-fn parse<C: BuiltIn>(words: &[String]) -> Result<ComponentFactory, String> {
+fn parse<C: BuiltIn>(words: &[String]) -> Result<ComponentFactory, OptionError> {
     let words = std::iter::once(C::NAME.to_owned()).chain(words.iter().cloned());
     let component = C::try_parse_from(words).map_err(|error| {
         let text = error.render().to_string();
         let first = text.lines().next().unwrap_or_default();
-        first.trim_start_matches("error: ").to_owned()
+        let why = first.trim_start_matches("error: ").to_owned();
+        OptionError { kind: ErrorKind::MisusedBuiltIn, why }
     })?;
     component.check()?;
     Ok(Box::new(move || component.build()))

@@ -4,23 +4,29 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use acp_proxy::{Call, Json, Proxy, Side};
+use acp_proxy::{Call, Error, Json, Proxy, Side};
+use acp_wire::ErrorKind;
 use clap::Parser;
 
-use crate::catalog::BuiltIn;
+use crate::catalog::{BuiltIn, OptionError};
 use crate::file::{self, ReadError, ReadLimits};
 
 /// Adds files such as AGENTS.md, and text of your choice, to the first prompt of each session.
 ///
-/// The files are read from the session's working directory at the time of the prompt. Missing files are
-/// skipped. Only regular files are read, and symbolic links are followed only inside that directory.
-/// The user's prompt follows the files.
+/// The files are read from the session's working directory at the time of the prompt. A file of --file must
+/// be readable when the chain starts (an absolute path) or when a session starts (a relative path). The
+/// default files are skipped if they do not exist. Only regular files are read, and symbolic links are
+/// followed only inside that directory. The user's prompt follows the files.
 #[derive(Debug, Clone, Parser)]
 pub struct Context {
     /// A file to add, relative to the session's working directory. Repeatable.
     /// Default: AGENTS.md, CONTEXT.md and CONTEXT.
     #[arg(long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
+
+    /// Like --file, but skipped if it does not exist. Repeatable.
+    #[arg(long = "optional", value_name = "FILE")]
+    optional_files: Vec<PathBuf>,
 
     /// A text to add before the files. Repeatable.
     #[arg(long = "text", value_name = "TEXT")]
@@ -65,6 +71,15 @@ fn string_member(json: Option<&Json>, key: &str) -> Option<String> {
 impl BuiltIn for Context {
     const NAME: &'static str = "context";
 
+    fn check(&self) -> Result<(), OptionError> {
+        let unreadable = |why| OptionError { kind: ErrorKind::UnreadableFile, why };
+        let files = self.files.iter().filter(|it| it.is_absolute());
+        files
+            .map(|path| self.check_file(Path::new("/"), path))
+            .collect::<Result<(), _>>()
+            .map_err(unreadable)
+    }
+
     fn build(&self) -> acp_proxy::Component {
         let sessions = Sessions::default();
         let mut proxy = Proxy::new("context");
@@ -75,9 +90,12 @@ impl BuiltIn for Context {
             ("session/load", true),
             ("session/resume", true),
         ] {
-            let sessions = sessions.clone();
+            let (sessions, context) = (sessions.clone(), self.clone());
             proxy = proxy.on_raw_request(Side::Editor, method, async move |call: Call, next| {
                 let params = call.params.clone();
+                if !added || context.each {
+                    context.check_session(params.as_ref())?;
+                }
                 let result = next.run(call).await?;
                 let id = string_member(Some(&result), "sessionId")
                     .or_else(|| string_member(params.as_ref(), "sessionId"));
@@ -116,12 +134,47 @@ impl BuiltIn for Context {
 }
 
 impl Context {
+    fn limits(&self) -> ReadLimits {
+        ReadLimits { max_bytes: self.max_bytes, outside: self.outside }
+    }
+
+    /// Checks that a file of `--file` can be read.
+    fn check_file(&self, directory: &Path, path: &Path) -> Result<(), String> {
+        file::read(directory, path, self.limits()).map(drop).map_err(|why| {
+            let place = match path.is_absolute() {
+                true => String::new(),
+                false => format!(" in {}", directory.display()),
+            };
+            format!(
+                "cannot read {}{place}: {why}; correct --file, or use --optional",
+                path.display()
+            )
+        })
+    }
+
+    /// Checks the files in the working directory of a new session.
+    fn check_session(&self, params: Option<&Json>) -> acp_proxy::Result<()> {
+        let Some(directory) = string_member(params, "cwd").map(PathBuf::from) else {
+            return Ok(());
+        };
+        for path in &self.files {
+            if let Err(why) = self.check_file(&directory, path) {
+                let kind = ErrorKind::UnreadableFile;
+                let data = serde_json::json!({ "component": "context", "code": kind.code() });
+                let text = kind.tag(format!("context: {why}"));
+                return Err(Error::with_data(acp_wire::code::INTERNAL_ERROR, text, &data));
+            }
+        }
+        Ok(())
+    }
+
     fn blocks(&self, directory: &Path, cx: &acp_proxy::Context) -> Vec<String> {
         let default_files = DEFAULT_FILES.map(PathBuf::from);
-        let files = if self.files.is_empty() { &default_files[..] } else { &self.files };
+        let is_default = self.files.is_empty() && self.optional_files.is_empty();
+        let defaults = default_files.iter().filter(|_| is_default);
+        let files = self.files.iter().chain(&self.optional_files).chain(defaults);
         let read = |path: &PathBuf| {
-            let limits = ReadLimits { max_bytes: self.max_bytes, outside: self.outside };
-            let read = match file::read(directory, path, limits) {
+            let read = match file::read(directory, path, self.limits()) {
                 Ok(read) => read,
                 Err(ReadError::Missing) => return None,
                 Err(why) => {
@@ -132,6 +185,6 @@ impl Context {
             let cut = if read.truncated { "\n[… the rest is left out]" } else { "" };
             Some(format!("From {}:\n\n{}{cut}", path.display(), read.text))
         };
-        self.texts.iter().cloned().chain(files.iter().filter_map(read)).collect()
+        self.texts.iter().cloned().chain(files.filter_map(read)).collect()
     }
 }

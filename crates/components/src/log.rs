@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use acp_proxy::{Call, Delivery, Id, Json, Message, Outcome, Proxy, Side};
+use acp_wire::ErrorKind;
 use clap::{Parser, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::append;
-use crate::catalog::BuiltIn;
+use crate::catalog::{BuiltIn, OptionError};
 
 /// Logs all messages that pass, as lines of JSON.
 ///
@@ -97,8 +98,9 @@ enum LogOutput {
 impl BuiltIn for Log {
     const NAME: &'static str = "log";
 
-    fn check(&self) -> Result<(), String> {
-        self.open().map(drop)
+    fn check(&self) -> Result<(), OptionError> {
+        let unwritable = |why| OptionError { kind: ErrorKind::UnwritableFile, why };
+        self.open().map(drop).map_err(unwritable)
     }
 
     fn build(&self) -> acp_proxy::Component {

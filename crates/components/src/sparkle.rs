@@ -6,10 +6,11 @@ use std::path::{Component as PathPart, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_proxy::{Call, Delivery, Error, Json, NoInput, Proxy, Result, Side};
+use acp_wire::ErrorKind;
 use clap::Parser;
 use tokio::sync::OnceCell;
 
-use crate::catalog::BuiltIn;
+use crate::catalog::{BuiltIn, OptionError};
 use crate::file::{self, ReadLimits};
 
 /// Before the first prompt of each session, asks the agent to load collaboration patterns.
@@ -81,8 +82,9 @@ struct Stopped(Result<Json>);
 impl BuiltIn for Sparkle {
     const NAME: &'static str = "sparkle";
 
-    fn check(&self) -> Result<(), String> {
-        self.read().map(drop)
+    fn check(&self) -> Result<(), OptionError> {
+        let unreadable = |why| OptionError { kind: ErrorKind::UnreadableFile, why };
+        self.read().map(drop).map_err(unreadable)
     }
 
     fn build(&self) -> acp_proxy::Component {

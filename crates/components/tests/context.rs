@@ -62,7 +62,7 @@ fn after_a_failed_prompt_files_are_added_again_and_long_files_are_truncated() {
         agent  < {"id":3,"method":"session/prompt","params":ADDED}
         "#,
     );
-    let options = ["--file", "X.md", "--file", "missing.md", "--most", "3"];
+    let options = ["--file", "X.md", "--optional", "missing.md", "--most", "3"];
     play(context(&options), &script.replace("ADDED", added));
     std::fs::remove_dir_all(here).unwrap();
 }
@@ -115,4 +115,26 @@ fn only_regular_files_inside_the_directory_are_read() {
     play(context(&["--outside"]), &script(&here, &prompted(key)));
     std::fs::remove_dir_all(here).unwrap();
     std::fs::remove_dir_all(outside).unwrap();
+}
+
+#[test]
+fn a_session_is_refused_if_a_file_is_missing() {
+    let here = directory("missing", &[("X.md", "abc")]);
+    let script = r#"
+        editor > {"id":1,"method":"session/new","params":{"cwd":"DIRECTORY","mcpServers":[]}}
+        editor < {"id":1,"error":{"code":-32603,"message":"context: cannot read Y.md in DIRECTORY: it does not exist; correct --file, or use --optional [more: conductor errors unreadable-file]","data":{"code":"unreadable-file","component":"context"}}}
+    "#;
+    play(context(&["--file", "X.md", "--file", "Y.md"]), &script.replace("DIRECTORY", &here));
+    std::fs::remove_dir_all(here).unwrap();
+}
+
+#[test]
+fn an_absolute_path_that_cannot_be_read_is_an_error_at_the_start() {
+    let entry = components::find("context").expect("a component");
+    let parse = |path: &str| entry.parse(&["--file".to_owned(), path.to_owned()]).map(drop);
+    let why = parse("/nowhere/X.md").expect_err("it is missing");
+    assert!(why.starts_with("context: cannot read /nowhere/X.md: it does not exist"), "{why}");
+    assert!(why.ends_with("[more: conductor errors unreadable-file]"), "{why}");
+    assert!(parse("/").expect_err("a directory").contains("not a regular file"));
+    assert!(parse("X.md").is_ok());
 }

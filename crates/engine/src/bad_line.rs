@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use acp_wire::message::{LineScan, PartialMessage, ScanResult};
-use acp_wire::{Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
+use acp_wire::{ErrorKind, Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
 use bytes::Bytes;
 use router::pending::id_of;
 use router::{Seat, SeatState};
@@ -25,12 +25,14 @@ struct LineError {
     why: String,
     /// What the user can do.
     remedy: &'static str,
+    kind: ErrorKind,
 }
 
 impl LineError {
     /// The error message for the request whose answer the line was.
     fn answer(&self) -> String {
-        format!("{}; its answer could not be read; {}", self.why, self.remedy)
+        let text = format!("{}; its answer could not be read; {}", self.why, self.remedy);
+        self.kind.tag(text)
     }
 }
 
@@ -56,6 +58,7 @@ impl Core {
             why,
             remedy: "send the request again; if this repeats, report it to the developers of that \
                      program",
+            kind: ErrorKind::BadMessage,
         };
         let found = LineScan::of(line).result();
         let is_list = line.trim_ascii_start().starts_with(b"[");
@@ -96,7 +99,7 @@ impl Core {
     fn on_log_output(&mut self, seat: Seat, line: &[u8], why: &str, out: &mut Outputs) {
         let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
         self.warn(seat, format!("{why}; skipped: {start:?}"), out);
-        self.peer_mut(seat).add_output_line(format!("(on stdout) {}", quoted(&start)));
+        self.peer_mut(seat).add_output_line(quoted(&start).to_owned());
     }
 
     /// Handles a JSON-RPC batch. The answers in it are handled in order; everything else is refused.
@@ -142,6 +145,7 @@ impl Core {
                 "{name} sent a line of {length} bytes; the limit is {limit} bytes (--max-line)"
             ),
             remedy: "start the conductor with a larger --max-line",
+            kind: ErrorKind::LineTooLong,
         };
         self.on_lost_line(link, found, &error, true, out);
     }
@@ -167,7 +171,8 @@ impl Core {
             ids.push(Id::NULL);
         }
         for id in ids {
-            let reply = Message::response(id, Outcome::error(code::INVALID_REQUEST, &error.why));
+            let reply =
+                Message::response(id, error.kind.outcome(code::INVALID_REQUEST, &error.why));
             self.reply(link, &reply, out);
         }
     }
@@ -299,7 +304,7 @@ impl Core {
             self.chain().describe(seat),
             quoted(&message)
         );
-        self.on_lost_answers(seat, None, 1, &text, out);
+        self.on_lost_answers(seat, None, 1, &ErrorKind::BadMessage.tag(text), out);
     }
 
     /// Answers the requests whose answers are now known to be lost.

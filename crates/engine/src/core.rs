@@ -396,7 +396,8 @@ impl Core {
             // After a restart, a failed greeting counts as a failure of the component (see `reset_seat`).
             let proxy = self.peer_mut(seat).dialect.proxy_mut().filter(|_| !has_been_up);
             if proxy.is_some_and(|it| it.retry_on_restart(&mut greeting)) {
-                let exit = Exit { cause: how, last_output: self.peer_mut(seat).reset() };
+                let last_output = self.peer_mut(seat).reset();
+                let exit = Exit { last_output, ..Exit::new(how) };
                 out.clear(LinkId::main(seat));
                 out.clear(LinkId::relay(seat));
                 out.push(Output::Discard(seat));

@@ -4,7 +4,7 @@
 //! timeouts, the relay of an SCP proxy, and the completion of a chain by an SCP editor.
 
 use acp_wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
-use acp_wire::{Dialect, Json, Message, Outcome, Side, code};
+use acp_wire::{Dialect, ErrorKind, Json, Message, Side, code};
 use router::{Exit, ExitCause, Mode, Role, Seat};
 
 use crate::core::{Core, make_stages};
@@ -165,8 +165,11 @@ impl Core {
     /// Reports to the stages that a component has ended, or is treated as ended.
     pub(crate) fn end(&mut self, seat: Seat, how: ExitCause, out: &mut Outputs) {
         self.forget_unconfirmed_greeting(seat, out);
-        let last_output = self.peer_mut(seat).final_output();
-        self.apply(StageInput::Ended { seat, exit: Exit { cause: how, last_output } }, out);
+        let peer = self.peer_mut(seat);
+        let failed_greetings = peer.dialect.proxy().and_then(Proxy::attempts_summary);
+        let last_output = peer.recent_output().to_vec();
+        let exit = Exit { cause: how, last_output, failed_greetings };
+        self.apply(StageInput::Ended { seat, exit }, out);
     }
 
     /// Handles a component that has exceeded a timeout. If the component has answered an earlier greeting with an error,
@@ -274,7 +277,10 @@ impl Core {
             }
             Err(why) => {
                 let Message::Request { id, .. } = initialize else { return };
-                let refusal = Message::response(id, Outcome::error(code::INVALID_PARAMS, &why));
+                let refusal = Message::response(
+                    id,
+                    ErrorKind::InvalidComponent.outcome(code::INVALID_PARAMS, &why),
+                );
                 self.write(LinkId::main(Seat::OUTER), Side::Editor, &refusal, out);
             }
         }

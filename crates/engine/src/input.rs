@@ -8,7 +8,7 @@ use acp_wire::message::ScanResult;
 use acp_wire::{Json, LinkProtocol, Message, Side};
 use bytes::Bytes;
 use mcp::{ClientId, Endpoint, Ticket};
-use router::{Chain, Diagnostic, Ending, ExitCause, MessageKind, Seat};
+use router::{Chain, Diagnostic, Ending, ExitCause, MessageKind, Seat, StartFailure};
 
 use crate::flow_control::Watermarks;
 use crate::policy::Rules;
@@ -147,7 +147,7 @@ pub enum Input {
         /// The number of the process.
         incarnation: u32,
         /// The reason.
-        why: String,
+        why: StartFailure,
     },
     /// The process of a component has ended.
     Exited {

@@ -19,8 +19,8 @@ const DRAIN_TIMEOUT: u64 = 200;
 /// Some programs that fail on an unknown greeting exit only when they read the next line.
 const NOOP_DELAY: u64 = 2_000;
 
-/// How many lines of a component's output are kept for its crash report.
-const MAX_OUTPUT_LINES: usize = 20;
+/// How many lines of a component's output are kept for its crash report. The reason may be above a long stack trace.
+const MAX_OUTPUT_LINES: usize = 200;
 
 /// The peer in a seat: a component, or the outer pipe.
 #[derive(Debug)]
@@ -208,14 +208,6 @@ impl Peer {
     /// The last lines of its standard error, and lines of its standard output that were not messages.
     pub fn recent_output(&self) -> &[String] {
         &self.recent_output
-    }
-
-    /// The recent output for a crash report, with the greetings that the component did not understand.
-    pub(crate) fn final_output(&mut self) -> Vec<String> {
-        if let Some(tried) = self.dialect.proxy().and_then(Proxy::attempts_summary) {
-            self.add_output_line(format!("(greetings that failed) {tried}"));
-        }
-        self.recent_output.clone()
     }
 
     /// Whether more output may come: the output is open, and is paused or has unread bytes.

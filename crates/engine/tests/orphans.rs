@@ -30,7 +30,7 @@ fn an_orphaned_session_is_closed() {
         agent  < session/close r:1 {"sessionId":"s"}
         agent  > session/update {"sessionId":"s"}
         agent  > fs/read_text_file 7 {"sessionId":"s"}
-        agent  < error 7 {"code":-32602,"message":"no component has this session any more"}
+        agent  < error 7 {"code":-32602,"message":"no component has this session any more [more: conductor errors session-lost]","data":{"code":"session-lost"}}
         agent  > result r:1 {}
         "##,
     );

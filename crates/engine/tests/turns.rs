@@ -57,7 +57,7 @@ fn a_component_that_is_silent_in_a_turn_is_considered_stuck() {
         editor < state running
         time 1899
         time 1900
-        editor < session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"agent 'agent' (command: run-agent) showed no activity for 1 s while it owed an answer to session/prompt"}}}
+        editor < session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"agent 'agent' (command: run-agent) showed no activity for 1 s while it owed an answer to session/prompt [more: conductor errors unresponsive]","data":{"code":"unresponsive"}}}}
         finished failed: …
         "##,
     );

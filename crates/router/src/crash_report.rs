@@ -1,13 +1,12 @@
-//! Describes the end of a component: its name and command, the cause, its last output, and a remedy.
+//! Describes the end of a component: its name and command, the cause, the reason in its output, and a remedy.
 
 use acp_wire::message::error_object;
-use acp_wire::{Json, code};
+use acp_wire::{Json, acp, code};
 
 use crate::event::Recovery;
-use crate::seat::{Chain, Exit, ExitCause, Seat};
-
-/// How many lines of the last output are in the crash report. The error data has all of them.
-const QUOTED_LINES: usize = 3;
+use crate::excerpt::excerpt;
+use crate::exit::{Exit, ExitCause};
+use crate::seat::{Chain, Seat};
 
 impl Chain {
     /// The crash report, as one line. `method` is the request that the component had to answer.
@@ -22,17 +21,34 @@ impl Chain {
             }
             _ => String::new(),
         };
-        let output = &exit.last_output[exit.last_output.len().saturating_sub(QUOTED_LINES)..];
-        let output = match output {
-            [] => String::new(),
-            lines => format!("; its last output: {:?}", lines.join(" | ")),
+        let output = exit.quoted_reason();
+        let greetings = match &exit.failed_greetings {
+            Some(greetings) => format!("; it was greeted with {greetings}"),
+            None => String::new(),
         };
-        format!("{}{command} {}{during}{output}", self.describe(seat), exit.description())
+        format!(
+            "{}{command} {}{during}{output}{greetings}",
+            self.describe(seat),
+            exit.description()
+        )
     }
 
-    /// The error for requests to a component that is gone.
-    pub(crate) fn crash_error(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> Json {
-        self.crash_error_with(seat, exit, method, exit.remedy())
+    /// The crash report with the remedy, as one line. `starting` means that the component had not answered `initialize`.
+    pub fn crash_report_with_remedy(&self, seat: Seat, exit: &Exit, starting: bool) -> String {
+        let report = format!("{}; {}", self.crash_report(seat, exit, None), exit.remedy());
+        exit.kind(starting).tag(report)
+    }
+
+    /// The error for requests to a component that is gone. `starting` means that the component had not answered
+    /// `initialize`.
+    pub(crate) fn crash_error(
+        &self,
+        seat: Seat,
+        exit: &Exit,
+        method: Option<&str>,
+        starting: bool,
+    ) -> Json {
+        self.crash_error_with(seat, exit, method, starting, exit.remedy())
     }
 
     /// The error for requests to a component that is restarted or bypassed.
@@ -48,7 +64,7 @@ impl Chain {
             Recovery::Bypass => "is bypassed from now on",
         };
         let remedy = format!("it {} and {consequence}; send the request again", exit.verb());
-        self.crash_error_with(seat, exit, method, &remedy)
+        self.crash_error_with(seat, exit, method, false, &remedy)
     }
 
     fn crash_error_with(
@@ -56,8 +72,10 @@ impl Chain {
         seat: Seat,
         exit: &Exit,
         method: Option<&str>,
+        starting: bool,
         remedy: &str,
     ) -> Json {
+        let kind = exit.kind(starting || method == Some(acp::INITIALIZE));
         let message = format!("{}; {remedy}", self.crash_report(seat, exit, method));
         let (status, signal) = match exit.cause {
             ExitCause::Status(status) => (Some(status), None),
@@ -65,16 +83,28 @@ impl Chain {
             _ => (None, None),
         };
         let number = |number: i32| Json::trusted(number.to_string());
-        let last_output: Vec<Json> = exit.last_output.iter().map(|it| Json::string(it)).collect();
+        let lines: Vec<Json> = exit.quoted_output().iter().map(|it| Json::string(it)).collect();
         let data = Json::object([
             ("component", Some(Json::string(self.name(seat)))),
             ("command", self.component(seat).map(|it| Json::string(&it.command))),
             ("cause", Some(Json::string(&exit.description()))),
             ("status", status.map(number)),
             ("signal", signal.map(number)),
-            ("lastWords", Some(Json::array(&last_output))),
+            ("lastWords", Some(Json::array(&lines))),
+            ("greetings", exit.failed_greetings.as_deref().map(Json::string)),
             ("remedy", Some(Json::string(remedy))),
+            ("code", Some(Json::string(kind.code()))),
         ]);
-        error_object(code::INTERNAL_ERROR, &message, Some(&data))
+        error_object(code::INTERNAL_ERROR, &kind.tag(message), Some(&data))
+    }
+}
+
+impl Exit {
+    /// The reason in the output of the component, as a part of a sentence about its end. Empty if there is no output.
+    pub fn quoted_reason(&self) -> String {
+        match excerpt(&self.last_output) {
+            reason if reason.is_empty() => reason,
+            reason => format!("; its last output: \"{reason}\""),
+        }
     }
 }

@@ -4,7 +4,8 @@
 
 use acp_wire::{Id, Message, Outcome, Side};
 
-use crate::seat::{Exit, Seat};
+use crate::exit::Exit;
+use crate::seat::Seat;
 
 /// Milliseconds since the chain started. Unlike [`std::time::Instant`] it can be recorded, replayed and
 /// constructed in tests.

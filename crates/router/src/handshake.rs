@@ -5,7 +5,7 @@
 //! The router records which component must act next. If a proxy answers without sending `initialize` to its
 //! successor, the router sends it.
 
-use acp_wire::{Call, Id, Message, Outcome, Side, acp, code, guards};
+use acp_wire::{Call, ErrorKind, Id, Message, Outcome, Side, acp, code, guards};
 
 use crate::event::{Action, Context, Diagnostic, Level, Time};
 use crate::pending::{PendingRequest, Purpose};
@@ -59,12 +59,13 @@ impl Router {
         let to = match self.neighbour(before, Side::Agent) {
             Some(seat) => seat,
             None => {
-                let outcome = Outcome::error(code::INVALID_REQUEST, "the agent has no successor");
+                let outcome = ErrorKind::NoReceiver
+                    .outcome(code::INVALID_REQUEST, "the agent has no successor");
                 return answer(requester, Side::Editor, id, outcome, cx);
             }
         };
         if let (Some(SeatState::Closed), Some(exit)) = (self.state(to), self.last_exit(to)) {
-            let outcome = Outcome::Error(self.chain.crash_error(to, exit, None));
+            let outcome = Outcome::Error(self.chain.crash_error(to, exit, None, true));
             return answer(requester, Side::Editor, id, outcome, cx);
         }
         match self.state_mut(to) {
@@ -234,7 +235,7 @@ impl Router {
                 };
                 let text =
                     format!("{peer} answered initialize with a result that is not a JSON object");
-                Outcome::error(code::INTERNAL_ERROR, &text)
+                ErrorKind::InvalidInitializeAnswer.outcome(code::INTERNAL_ERROR, &text)
             }
             _ => outcome,
         }
@@ -268,7 +269,7 @@ fn checked_initialize(call: Call) -> Result<Call, Outcome> {
         call.params.as_ref().and_then(|params| Some((params, acp::protocol_version(params)?)))
     else {
         let why = "initialize needs an integer protocolVersion";
-        return Err(Outcome::error(code::INVALID_PARAMS, why));
+        return Err(ErrorKind::NotInitialized.outcome(code::INVALID_PARAMS, why));
     };
     if version <= acp::HIGHEST_VERSION {
         return Ok(call);

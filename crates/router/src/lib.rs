@@ -34,7 +34,8 @@
 //! # Layout
 //! In reading order:
 //! - [`event`]: the lists of events and actions
-//! - [`seat`]: the chain, the state of each seat, and how components end
+//! - [`seat`]: the chain, and the state of each seat
+//! - [`exit`]: how components end
 //! - [`pending`]: the table of requests that wait for an answer
 //! - [`router`]: the routing rules and the shutdown of a chain
 //! - `view`: the router's state and settings, for its caller
@@ -44,6 +45,7 @@
 //! - [`skip`]: the rules for messages that skip a component
 //! - `barrier`: barriers, which keep messages in order when one of them skips a component
 //! - `crash_report`: the text that describes the end of a component
+//! - [`excerpt`]: the lines in the output of a program that say why it failed
 //!
 //! The router acts on three methods of ACP, `initialize`, `$/cancel_request` and `session/update`, and on its own
 //! `_conductor/barrier`. It does not track sessions. The caller, the crate `engine`, decides whether a failed
@@ -55,6 +57,8 @@
 mod barrier;
 mod crash_report;
 pub mod event;
+pub mod excerpt;
+pub mod exit;
 mod forwarded;
 mod handshake;
 pub mod pending;
@@ -66,8 +70,7 @@ mod view;
 
 pub use acp_wire::Outcome;
 pub use event::{Action, Diagnostic, Ending, Event, Level, Recovery, Time};
+pub use exit::{Exit, ExitCause, StartFailure, StartProblem};
 pub use router::Router;
-pub use seat::{
-    Chain, Component, Exit, ExitCause, Handshake, Mode, Role, Seat, SeatState, UpdateFilter,
-};
+pub use seat::{Chain, Component, Handshake, Mode, Role, Seat, SeatState, UpdateFilter};
 pub use skip::MessageKind;

@@ -17,10 +17,11 @@ use std::collections::VecDeque;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::event::{Action, Context, Recovery, Time};
+use crate::exit::Exit;
 use crate::forwarded::SentRequests;
 use crate::pending::{Fingerprint, PendingRequest, Purpose};
 use crate::router::{Router, answer};
-use crate::seat::{Exit, Seat, SeatState};
+use crate::seat::{Seat, SeatState};
 
 /// The cost of a held message in addition to its text, in bytes.
 const MESSAGE_OVERHEAD: usize = 256;

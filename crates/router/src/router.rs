@@ -1,13 +1,13 @@
 //! The routing rules: where each message goes, and how a chain shuts down.
 
-use acp_wire::message::error_object;
-use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
+use acp_wire::{Call, ErrorKind, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::barrier::{BarrierState, Record};
 use crate::event::{Action, Context, Diagnostic, Ending, Event, Level, Time};
+use crate::exit::{Exit, ExitCause};
 use crate::pending::{Fingerprint, PendingRequest, PendingRequests, Purpose};
 use crate::recovery::{HeldCall, HeldQueue};
-use crate::seat::{Chain, Exit, ExitCause, Handshake, Seat, SeatState};
+use crate::seat::{Chain, Handshake, Seat, SeatState};
 use crate::skip::SkipRules;
 
 /// Decides where messages go. It performs no I/O; see the crate documentation.
@@ -365,13 +365,15 @@ impl Router {
     pub(crate) fn next_responder(&self, from: Seat, toward: Side) -> Result<Seat, Outcome> {
         let to = self.next_receiver(from, toward).map_err(|why| {
             match self.neighbour_exit(from, toward) {
-                Some((seat, exit)) => Outcome::Error(self.chain.crash_error(seat, exit, None)),
-                None => Outcome::error(code::INVALID_REQUEST, &why),
+                Some((seat, exit)) => {
+                    Outcome::Error(self.chain.crash_error(seat, exit, None, false))
+                }
+                None => ErrorKind::NoReceiver.outcome(code::INVALID_REQUEST, &why),
             }
         })?;
         if to == Seat::OUTER && self.outer.disconnected {
             let why = format!("{} has disconnected and cannot answer", self.chain.describe(to));
-            return Err(Outcome::error(code::INTERNAL_ERROR, &why));
+            return Err(ErrorKind::ShuttingDown.outcome(code::INTERNAL_ERROR, &why));
         }
         Ok(to)
     }
@@ -426,7 +428,7 @@ impl Router {
         }
         let text = format!("{} has disconnected", self.chain.describe(Seat::OUTER));
         for (_, request) in self.pending.take_owed_by(Seat::OUTER) {
-            let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
+            let outcome = ErrorKind::ShuttingDown.outcome(code::INTERNAL_ERROR, &text);
             answer(request.requester, request.toward.opposite(), request.requester_id, outcome, cx);
         }
         self.shut_down(cx.now, Ending::Clean, shutdown_error());
@@ -439,7 +441,8 @@ impl Router {
             return;
         }
         self.handshake_turn = self.handshake_turn.filter(|(turn, _)| *turn != seat);
-        let error = self.chain.crash_error(seat, &exit, None);
+        let starting = !self.was_initialized(seat);
+        let error = self.chain.crash_error(seat, &exit, None, starting);
         self.refuse_held(seat, &error, cx);
         if let Some(state) = self.state_mut(seat) {
             *state = SeatState::Closed;
@@ -451,7 +454,7 @@ impl Router {
         let mut was_initializing = false;
         for (_, request) in self.pending.take_owed_by(seat) {
             was_initializing |= matches!(request.purpose, Purpose::Initialize { .. });
-            let error = self.chain.crash_error(seat, &exit, Some(&request.method));
+            let error = self.chain.crash_error(seat, &exit, Some(&request.method), starting);
             self.fail_request(request, error, cx);
         }
         let is_starting = was_initializing
@@ -461,7 +464,7 @@ impl Router {
                     SeatState::NotStarted | SeatState::Starting | SeatState::Initializing { .. }
                 )
             });
-        let report = self.chain.crash_report(seat, &exit, None);
+        let report = self.chain.crash_report_with_remedy(seat, &exit, starting);
         // A chain that never finished its handshake has no requests to wait for. The editor gets the error
         // directly, and not through the proxies in between.
         let grace = if is_starting { 0 } else { self.chain.grace };
@@ -531,7 +534,7 @@ impl Router {
     }
 
     fn refuse(&self, from: Seat, toward: Side, id: Id, code: i64, why: &str, cx: &mut Context<'_>) {
-        answer(from, toward.opposite(), id, Outcome::error(code, why), cx);
+        answer(from, toward.opposite(), id, ErrorKind::NotInitialized.outcome(code, why), cx);
     }
 }
 
@@ -546,5 +549,7 @@ fn dropped_notification(call: &Call, why: &str) -> String {
 
 fn shutdown_error() -> Json {
     let text = "the conductor is shutting down; this request was not answered in time";
-    error_object(code::INTERNAL_ERROR, text, None)
+    match ErrorKind::ShuttingDown.outcome(code::INTERNAL_ERROR, text) {
+        Outcome::Error(error) | Outcome::Result(error) => error,
+    }
 }

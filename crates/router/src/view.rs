@@ -4,9 +4,10 @@
 use acp_wire::Id;
 
 use crate::event::Time;
+use crate::exit::Exit;
 use crate::pending::{PendingRequest, PendingRequests};
 use crate::router::{Phase, Router};
-use crate::seat::{Chain, Exit, Handshake, Seat, SeatState};
+use crate::seat::{Chain, Handshake, Seat, SeatState};
 
 impl Router {
     /// The configuration of the chain.

@@ -53,7 +53,7 @@ fn sessions_are_replayed_between_initialize_and_the_held_messages() {
     router.answer_initialize(&initialize_id);
     assert!(!router.0.is_replaying(AGENT));
 
-    let exit = Exit { cause: ExitCause::Status(1), last_output: Vec::new() };
+    let exit = Exit::new(ExitCause::Status(1));
     let recovery = Recovery::Restart { at: Time(0), attempts: 1 };
     router.handle(Event::Down { seat: AGENT, exit, recovery, lost: Vec::new() });
     let delivered = router.send(Seat::OUTER, Side::Agent, r#"{"jsonrpc":"2.0","method":"a"}"#);

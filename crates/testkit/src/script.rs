@@ -39,7 +39,7 @@ use acp_wire::dialect::Generation;
 use acp_wire::{Message, Side};
 use bytes::Bytes;
 use engine::{Command, Input, Output, Timeouts};
-use router::{Diagnostic, Ending, Exit, ExitCause, Level, MessageKind, Seat, Time};
+use router::{Diagnostic, Ending, Exit, ExitCause, Level, MessageKind, Seat, StartFailure, Time};
 
 use crate::shell::{Effect, Shell};
 use crate::topology::{ParticipantRole, SeatPeer, Topology};
@@ -208,7 +208,7 @@ impl ScriptRunner {
             }
             ("closes", "its output") => ExitCause::ClosedOutput,
             ("closes", "its input") => ExitCause::ClosedInput,
-            ("cannot", "start") => ExitCause::NotStarted(text.to_owned()),
+            ("cannot", "start") => ExitCause::NotStarted(StartFailure::other(text)),
             ("restarts", "") => return self.with_shell(self.seat(participant).0, Shell::tick),
             ("exits", _) => match (number("with status "), number("with signal ")) {
                 (Some(status), _) => ExitCause::Status(status),
@@ -218,7 +218,9 @@ impl ScriptRunner {
             _ => panic!("not a line of a script: {line:?}"),
         };
         let (index, seat) = self.seat(participant);
-        self.with_shell(index, |shell, now| shell.exit(now, seat, Exit { cause, last_output }));
+        self.with_shell(index, |shell, now| {
+            shell.exit(now, seat, Exit { last_output, ..Exit::new(cause) })
+        });
     }
 
     fn command(&mut self, index: usize, command: Command) {

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use acp_conductor::host::process::ProcessCleanup;
 use acp_conductor::{Config, Ending, JournalFile, Mode, Spec, log, stdio};
+use acp_wire::ErrorKind;
 
 use super::editor_hint;
 use super::output::{Failure, print, print_json};
@@ -55,9 +56,8 @@ pub fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Resu
 pub fn parse_components(components: &[String]) -> Result<Vec<Spec>, Failure> {
     let parse = |(number, text): (usize, &String)| {
         Spec::parse(text).map_err(|why| {
-            Failure::usage(format!(
-                "component {number} is invalid: {why}; see `conductor agent --help`"
-            ))
+            let why = format!("component {number} is invalid: {why}");
+            Failure::invalid(ErrorKind::InvalidComponent, why)
         })
     };
     (1..).zip(components).map(parse).collect()
@@ -74,7 +74,7 @@ fn with_chain_and_journal<T>(
     // The journal is created after the reaper was forked. Otherwise the reaper would inherit and keep its lock.
     with_chain(mode, specs, &options.chain, start_log, async |mut config: Config| {
         let journal = options.journal.as_deref().map(JournalFile::create).transpose();
-        config.journal = journal.map_err(Failure::usage)?;
+        config.journal = journal.map_err(unwritable)?;
         Ok(work(config).await)
     })?
 }
@@ -90,10 +90,10 @@ pub fn with_chain<T>(
     let warnings = acp_conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
     let mut config = Config::new(mode, specs);
     for (component, generation) in &options.dialect {
-        config.set_dialect(component, *generation).map_err(Failure::usage)?;
+        config.set_dialect(component, *generation).map_err(invalid_option)?;
     }
     config.mcp_bridge = options.mcp_bridge.policy();
-    apply_failure_options(&mut config, options).map_err(Failure::usage)?;
+    apply_failure_options(&mut config, options).map_err(invalid_option)?;
     config.status = options.status == Switch::On;
     config.limits.initialize = options.init_timeout;
     config.limits.grace = options.grace;
@@ -102,8 +102,10 @@ pub fn with_chain<T>(
     // The reaper is forked while the program still has a single thread.
     #[cfg(unix)]
     // SAFETY: nothing has started a thread yet.
-    let reaper = unsafe { acp_conductor::host::reaper::Reaper::start(tag) }
-        .map_err(|error| Failure::run(format!("cannot start the reaper process: {error}")))?;
+    let reaper = unsafe { acp_conductor::host::reaper::Reaper::start(tag) }.map_err(|error| {
+        let why = format!("cannot start the reaper process: {error}");
+        Failure::of(ErrorKind::SystemError, why)
+    })?;
     #[cfg(unix)]
     let cleanup =
         ProcessCleanup { reaper: reaper.descriptor(), die_with_thread: true, tag: Some(tag) };
@@ -113,12 +115,20 @@ pub fn with_chain<T>(
     let logs = start_log().map_err(Failure::usage)?;
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::run(error.to_string()))?;
+    let runtime = runtime.map_err(|error| Failure::of(ErrorKind::SystemError, error))?;
     let done = runtime.block_on(work(config));
     // A thread that still reads standard input must not delay the exit.
     runtime.shutdown_background();
     drop(logs);
     Ok(done)
+}
+
+fn invalid_option(why: String) -> Failure {
+    Failure::invalid(ErrorKind::InvalidOption, why)
+}
+
+fn unwritable(why: String) -> Failure {
+    Failure::invalid(ErrorKind::UnwritableFile, why)
 }
 
 /// Applies the options about failures. Options that name a component override those that do not.

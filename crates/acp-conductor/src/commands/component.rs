@@ -1,13 +1,13 @@
 //! `conductor component`: a built-in component as a separate process.
 
+use acp_wire::ErrorKind;
+
 use super::output::{Failure, print};
 
 /// `conductor component`: runs a built-in component as a separate process.
 pub fn component(name: &str, options: &[String]) -> Result<(), Failure> {
     let Some(entry) = components::find(name) else {
-        let why =
-            format!("there is no built-in component '{name}'; `conductor components` lists them");
-        return Err(Failure::usage(why));
+        return Err(Failure::usage(acp_conductor::builtin::unknown(name)));
     };
     if options.iter().any(|option| option == "--help" || option == "-h") {
         return print(|out| out.write_all(entry.help().as_bytes()));
@@ -19,5 +19,5 @@ pub fn component(name: &str, options: &[String]) -> Result<(), Failure> {
 /// Runs a proxy, or an agent, on standard input and output.
 pub fn serve(component: acp_proxy::Component) -> Result<(), Failure> {
     let name = component.name().to_owned();
-    component.run().map_err(|error| Failure::run(format!("{name}: {error}")))
+    component.run().map_err(|error| Failure::of(ErrorKind::SystemError, format!("{name}: {error}")))
 }

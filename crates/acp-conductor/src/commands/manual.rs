@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use acp_wire::ErrorKind;
 use clap::{Arg, Command};
 
 use super::output::Failure;
@@ -11,17 +12,18 @@ use crate::cli;
 
 /// Writes a page with all commands, or the page of one command.
 pub fn write_manual(out: &mut dyn Write, command: Option<&str>) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::run(error.to_string());
+    let failed = |error: io::Error| Failure::of(ErrorKind::SystemError, error);
     match command {
         None => whole_page(out).map_err(failed),
         Some(name) => match commands().find(|it| it.get_name() == name) {
             Some(command) => command_page(out, &command).map_err(failed),
             None => {
                 let names: Vec<String> = commands().map(|it| it.get_name().to_owned()).collect();
-                Err(Failure::usage(format!(
+                let why = format!(
                     "there is no manual page for '{name}'; there are pages for {}",
                     names.join(", ")
-                )))
+                );
+                Err(Failure::invalid(ErrorKind::InvalidOption, why))
             }
         },
     }
@@ -30,7 +32,8 @@ pub fn write_manual(out: &mut dyn Write, command: Option<&str>) -> Result<(), Fa
 /// Writes `conductor.1` and a page for each command, such as `conductor-agent.1`, into a directory.
 pub fn write_directory(directory: &Path) -> Result<(), Failure> {
     let failed = |path: &Path, error: io::Error| {
-        Failure::run(format!("cannot write {}: {error}", path.display()))
+        let why = format!("cannot write {}: {error}", path.display());
+        Failure::of(ErrorKind::UnwritableFile, why)
     };
     fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
     let mut pages = vec![("conductor".to_owned(), None)];

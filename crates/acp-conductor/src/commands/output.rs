@@ -1,6 +1,9 @@
 //! What a command prints, and how it fails.
 
+use std::fmt::Display;
 use std::io::{self, Write};
+
+use acp_wire::ErrorKind;
 
 /// The exit status of a command that failed, and the error message unless it was already printed.
 pub struct Failure {
@@ -9,21 +12,31 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An invalid command line: status 2.
+    /// An invalid command line: status 2. The text names its section of the error page.
     pub fn usage(line: String) -> Failure {
         Failure { status: 2, line: Some(line) }
     }
 
-    /// A command that failed: status 1.
+    /// An invalid command line: status 2.
+    pub fn invalid(kind: ErrorKind, line: impl Display) -> Failure {
+        Failure::usage(kind.tag(line))
+    }
+
+    /// A command that failed: status 1. The text names its section of the error page.
     pub fn run(line: impl Into<String>) -> Failure {
         Failure { status: 1, line: Some(line.into()) }
+    }
+
+    /// A command that failed: status 1.
+    pub fn of(kind: ErrorKind, line: impl Display) -> Failure {
+        Failure::run(kind.tag(line))
     }
 }
 
 /// Writes to standard output.
 pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut text = Vec::new();
-    write(&mut text).map_err(|error| Failure::run(error.to_string()))?;
+    write(&mut text).map_err(|error| Failure::of(ErrorKind::SystemError, error))?;
     let mut out = io::stdout().lock();
     match out.write_all(&text).and_then(|()| out.flush()) {
         // The reader closed the pipe early, as `head` does.
@@ -39,5 +52,5 @@ pub fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> io::Res
 }
 
 pub fn write_error(error: &io::Error) -> String {
-    format!("cannot write to standard output: {error}")
+    ErrorKind::OutputFailed.tag(format!("cannot write to standard output: {error}"))
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use acp_conductor::status::{self, QueryResult};
 use acp_conductor::{log, stdio};
+use acp_wire::ErrorKind;
 
 use super::chain::wait_for_signal;
 use super::output::{Failure, print, print_json};
@@ -13,7 +14,7 @@ use super::screen::{Screen, ScreenEvent};
 /// `conductor status`: prints the status of the running conductors once, or at an interval until the user stops it.
 pub fn show_status(pid: Option<u32>, json: bool, watch: Option<Duration>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::run(error.to_string()))?;
+    let runtime = runtime.map_err(|error| Failure::of(ErrorKind::SystemError, error))?;
     let done = match watch {
         None => runtime.block_on(show_once(pid, json)),
         Some(interval) if json || !has_screen() => {
@@ -41,7 +42,7 @@ async fn query(pid: Option<u32>) -> Result<QueryResult, Failure> {
             pids.join(", ")
         ));
     });
-    let found = found.await.map_err(Failure::run);
+    let found = found.await.map_err(unavailable);
     log::progress::clear();
     found
 }
@@ -49,7 +50,7 @@ async fn query(pid: Option<u32>) -> Result<QueryResult, Failure> {
 async fn show_once(pid: Option<u32>, json: bool) -> Result<(), Failure> {
     let found = query(pid).await?;
     match pid.and_then(|pid| found.no_answer(pid)) {
-        Some(why) => Err(Failure::run(why)),
+        Some(why) => Err(unavailable(why)),
         None => {
             print_problems(&found);
             print_status(&found, json)
@@ -59,7 +60,10 @@ async fn show_once(pid: Option<u32>, json: bool) -> Result<(), Failure> {
 
 fn print_problems(found: &QueryResult) {
     let problems = found.unreadable.iter().chain(&found.unresponsive);
-    problems.for_each(|line| log::print_error(&format!("conductor: {line}\n")));
+    problems.for_each(|line| {
+        let line = ErrorKind::StatusUnavailable.tag(line);
+        log::print_error(&format!("conductor: {line}\n"));
+    });
 }
 
 fn print_status(found: &QueryResult, json: bool) -> Result<(), Failure> {
@@ -140,7 +144,7 @@ async fn show_on_screen(pid: Option<u32>, interval: Duration) -> Result<(), Fail
         });
         found = loop {
             tokio::select! {
-                found = &mut next => break found.map_err(Failure::run)?,
+                found = &mut next => break found.map_err(unavailable)?,
                 () = &mut signal => return Ok(()),
                 event = screen.event() => match event {
                     ScreenEvent::Quit => return Ok(()),
@@ -157,14 +161,18 @@ async fn show_on_screen(pid: Option<u32>, interval: Duration) -> Result<(), Fail
 }
 
 fn no_conductor_to_watch(why: &str) -> Failure {
-    Failure::run(format!("{why} (an interval is written as --watch=SECONDS)"))
+    unavailable(format!("{why} (an interval is written as --watch=SECONDS)"))
 }
 
 fn on_screen(error: std::io::Error) -> Failure {
-    Failure::run(format!("cannot use the terminal: {error}"))
+    Failure::of(ErrorKind::SystemError, format!("cannot use the terminal: {error}"))
 }
 
 /// Whether the only conductor that was queried is not running any more.
 fn has_exited(pid: u32, found: &QueryResult) -> bool {
     found.no_answer(pid).is_some() && found.unresponsive.is_empty()
+}
+
+fn unavailable(why: String) -> Failure {
+    Failure::of(ErrorKind::StatusUnavailable, why)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use acp_conductor::chat::{self, ChatEnd, Display, FirstSession, WireDetail};
 use acp_conductor::{Config, JournalFile, Mode, Spec, log};
+use acp_wire::ErrorKind;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::chain::{parse_components, wait_for_signal, with_chain};
@@ -36,7 +37,8 @@ pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
         async |mut config: Config| {
             config.report_wait = Some(log::progress::show);
             let journal = options.journal.as_deref().map(JournalFile::create).transpose();
-            config.journal = journal.map_err(Failure::usage)?;
+            config.journal =
+                journal.map_err(|why| Failure::invalid(ErrorKind::UnwritableFile, why))?;
             let chat_options = std::mem::take(&mut chat_options);
             let chat = chat::run(config, chat_options, interrupt_channel(), wait_for_signal(false));
             chat.await.map_err(Failure::run)
@@ -70,8 +72,10 @@ fn chat_options(options: &TryArgs) -> Result<chat::Options, Failure> {
         ShowWire::All => WireDetail::All,
     });
     let mcp_servers = options.mcp_server.iter().map(|text| {
-        chat::mcp_server::parse(text)
-            .map_err(|why| Failure::usage(format!("--mcp-server is invalid: {why}")))
+        chat::mcp_server::parse(text).map_err(|why| {
+            let why = format!("--mcp-server is invalid: {why}");
+            Failure::invalid(ErrorKind::InvalidOption, why)
+        })
     });
     let session = match (&options.load, &options.resume) {
         (Some(id), _) => FirstSession::Load(id.clone()),
@@ -126,7 +130,10 @@ fn keep_log_out_of_the_chat(specs: &mut [Spec], log_file: Option<&Path>) -> Resu
     }
     if own {
         // The file contains the log of the latest chat.
-        let failed = |why: String| Failure::run(format!("cannot write {}: {why}", path.display()));
+        let failed = |why: String| {
+            let why = format!("cannot write {}: {why}", path.display());
+            Failure::of(ErrorKind::UnwritableFile, why)
+        };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
         }
@@ -147,14 +154,16 @@ fn folder(options: &TryArgs) -> Result<PathBuf, Failure> {
         false => Err(io::ErrorKind::NotADirectory.into()),
     });
     found.map_err(|error| {
-        Failure::usage(format!("cannot use the folder {} of --cwd: {error}", folder.display()))
+        let why = format!("cannot use the folder {} of --cwd: {error}", folder.display());
+        Failure::invalid(ErrorKind::MissingDirectory, why)
     })
 }
 
 /// The chain of `conductor try` without arguments: the demo agent, as a process.
 fn demo_agent() -> Result<Spec, Failure> {
     let program = std::env::current_exe().map_err(|error| {
-        Failure::run(format!("cannot find the path of the conductor program: {error}"))
+        let why = format!("cannot find the path of the conductor program: {error}");
+        Failure::of(ErrorKind::SystemError, why)
     })?;
     let json =
         serde_json::json!({ "name": "demo-agent", "command": program, "args": ["demo-agent"] });

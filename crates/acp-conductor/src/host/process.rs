@@ -18,8 +18,8 @@ use crate::host::group::Group;
 use crate::host::leftovers::{self, ProcessTag};
 use crate::host::pipes::{self, QuotaShare};
 
-/// The number of stderr lines that are kept for error messages.
-const KEPT_LINES: usize = 20;
+/// The number of stderr lines that are kept for error messages. The reason may be above a long stack trace.
+const KEPT_LINES: usize = 200;
 /// The maximum length of a kept line. Longer lines are truncated.
 const LONGEST_KEPT_LINE: usize = 2000;
 /// A line without a newline is passed on in pieces of about this length.
@@ -181,7 +181,7 @@ async fn wait(
     group.end(&mut child).await;
     let how = match child.wait().await {
         Ok(status) => exit_cause(status),
-        Err(error) => ExitCause::NotStarted(error.to_string()),
+        Err(error) => ExitCause::Ended(error.to_string()),
     };
     if let Some(tag) = tag {
         let _ = tokio::task::spawn_blocking(move || leftovers::kill_all(&tag)).await;

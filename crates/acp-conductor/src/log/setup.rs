@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::progress::Stderr;
 use super::{BackgroundWriter, COMPONENT_STDERR, STDERR};
-use acp_wire::printable;
+use acp_wire::{ErrorKind, printable};
 
 /// The running log. Dropping it waits until the queued lines are written, or until a timeout.
 #[derive(Debug)]
@@ -54,14 +54,19 @@ pub fn start_file_only(filter: &str, file: Option<&Path>) -> Result<Logs, String
 }
 
 fn read(filter: &str) -> Result<EnvFilter, String> {
-    EnvFilter::try_new(filter)
-        .map_err(|error| format!("--log {filter:?} is not a level or filter: {error}"))
+    EnvFilter::try_new(filter).map_err(|error| {
+        let why = format!("--log {filter:?} is not a level or filter: {error}");
+        ErrorKind::InvalidOption.tag(why)
+    })
 }
 
 fn open(path: &Path) -> Result<File, String> {
     // A log may quote messages, so only its user can read it.
     let file = components::append::open(path);
-    file.map_err(|error| format!("cannot write the log file {}: {error}", path.display()))
+    file.map_err(|error| {
+        let why = format!("cannot write the log file {}: {error}", path.display());
+        ErrorKind::UnwritableFile.tag(why)
+    })
 }
 
 fn write_to(filter: EnvFilter, log: BackgroundWriter) -> Result<(), String> {

@@ -1,13 +1,14 @@
 //! Starts components, and connects the relays of SCP proxies.
 
 use engine::Input;
-use router::Seat;
+use router::{Seat, StartFailure};
 use tokio::net::TcpStream;
 
 use super::Shell;
 use crate::config::{Config, Spec};
 use crate::host::RunningComponent;
 use crate::host::process::Process;
+use crate::host::start_failure;
 use crate::link::{Link, Reader, Writer};
 use crate::log;
 use crate::relay::RelayListener;
@@ -49,7 +50,7 @@ impl Shell {
     }
 
     /// Starts the component of a seat.
-    pub(super) fn start(&mut self, seat: Seat, incarnation: u32) -> Result<(), String> {
+    pub(super) fn start(&mut self, seat: Seat, incarnation: u32) -> Result<(), StartFailure> {
         let spec = &self.config.components[seat.index() - 1];
         let name = spec.name.clone();
         let on_stderr = move |line: &str| log::component_line(&name, line);
@@ -59,7 +60,7 @@ impl Shell {
             Some(in_process) => {
                 let (thread, from, to) = in_process
                     .start(&spec.name, (seat, incarnation), exits)
-                    .map_err(|error| error.to_string())?;
+                    .map_err(|error| StartFailure::other(error.to_string()))?;
                 (RunningComponent::Thread(thread), Box::new(from), Box::new(to))
             }
             None => {
@@ -70,28 +71,11 @@ impl Shell {
                     exits,
                     on_stderr,
                 )
-                .map_err(|error| start_error(spec, &error))?;
+                .map_err(|error| start_failure::of(spec, &error))?;
                 (RunningComponent::Process(process), Box::new(stdout), Box::new(stdin))
             }
         };
         self.seat_io(seat).attach(component, reader, writer);
         Ok(())
-    }
-}
-
-/// The reason why a command could not be started, for the error message of the core.
-fn start_error(spec: &Spec, error: &std::io::Error) -> String {
-    let missing_directory = spec.directory.as_ref().filter(|it| !it.is_dir());
-    match (error.kind(), missing_directory) {
-        (std::io::ErrorKind::NotFound, Some(directory)) => {
-            format!("its working directory does not exist: {}", directory.display())
-        }
-        (std::io::ErrorKind::NotFound, None) => {
-            "command not found; install the program, or write its full path".into()
-        }
-        (std::io::ErrorKind::PermissionDenied, _) => {
-            "the command is not executable; check the permissions of the file".into()
-        }
-        _ => error.to_string(),
     }
 }

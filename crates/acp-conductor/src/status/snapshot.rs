@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use engine::Port;
+use router::exit::MAX_QUOTED_LINES;
 use router::{Seat, SeatState};
 
 use super::{
@@ -121,8 +122,8 @@ impl Shell {
                 seconds(self.started.elapsed().saturating_sub(Duration::from_millis(since.0)))
             }),
             last_exit: exit.map(|exit| exit.description()),
-            exit_words: exit.map(|exit| exit.last_output.clone()).unwrap_or_default(),
-            last_words: peer.recent_output().to_vec(),
+            exit_words: exit.map(|exit| exit.quoted_output().to_vec()).unwrap_or_default(),
+            last_words: last_lines(peer.recent_output()).to_vec(),
             queue: Queue {
                 out_bytes: self.core.queued(seat, &self.out),
                 held_messages,
@@ -134,6 +135,11 @@ impl Shell {
 }
 
 /// The duration in seconds, with a precision of milliseconds.
+/// The last lines of a component's output.
+fn last_lines(output: &[String]) -> &[String] {
+    &output[output.len().saturating_sub(MAX_QUOTED_LINES)..]
+}
+
 fn seconds(duration: Duration) -> f64 {
     duration.as_millis() as f64 / 1000.0
 }

@@ -8,7 +8,7 @@ use super::{assert_mentions, conductor, printed};
 
 const OPTIONS: [&str; 7] =
     ["--init-timeout", "--grace", "--max-line", "--status", "--log", "--log-file", "--journal"];
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 10] = [
     "try",
     "agent",
     "proxy",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 9] = [
     "demo-agent",
     "status",
     "components",
+    "errors",
     "completions",
     "man",
 ];

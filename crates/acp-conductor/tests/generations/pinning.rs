@@ -127,7 +127,7 @@ fn a_version_that_is_not_a_number_passes_only_in_a_chain_pinned_to_p2_or_p1() {
     for options in [&[][..], &["--dialect", "1=P3"]] {
         let mut chain = new_setup().option(options).run_agent(&["old", "agent"]);
         chain.editor.send(&request("\"I0\"", "initialize", received));
-        let refusal = r#"{"code":-32602,"message":"initialize needs an integer protocolVersion"}"#;
+        let refusal = r#"{"code":-32602,"message":"initialize needs an integer protocolVersion [more: conductor errors not-initialized]","data":{"code":"not-initialized"}}"#;
         assert_eq!(chain.editor.line(), error("\"I0\"", refusal));
         // The editor may try again.
         chain.editor.send(&request("\"I1\"", "initialize", GREETING));

@@ -74,8 +74,9 @@ fn a_conductor_that_does_not_answer_is_reported() {
     let (chain, _agent) = start_agent(directories.new_setup());
     let pid = chain.conductor.pid();
     chain.conductor.signal(libc::SIGSTOP);
-    let expected =
-        format!("conductor: conductor {pid} does not answer; its process may be stopped\n");
+    let expected = format!(
+        "conductor: conductor {pid} does not answer; its process may be stopped [more: conductor errors status-unavailable]\n"
+    );
     let start = |arguments: &[&str]| {
         let mut command = directories.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")

@@ -56,7 +56,7 @@ fn a_directory_that_is_open_to_other_users_is_not_used() {
             "cannot search {} for conductors: other users can access it",
             directory.display()
         );
-        assert_eq!(stderr, format!("conductor: {flaw}\n"));
+        assert!(stderr.starts_with(&format!("conductor: {flaw} [more: ")), "{stderr}");
         fs::remove_dir(&directory).expect("it is empty");
     }
 }

@@ -17,6 +17,7 @@ use super::generation::{Generation, Greeting};
 use super::restore::{KeyPath, restored};
 use super::{NOT_THE_CONDUCTOR, Rejection, mcp_capability, offer, p0};
 use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
+use crate::error_kind::ErrorKind;
 use crate::guards;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, MessageParts, Outcome, Side, code};
@@ -244,8 +245,11 @@ impl Proxy {
             // The component has forwarded the greeting. The envelope shows its generation.
             probe.envelope_hint = Some(opened.generation);
             if let Some(id) = opened.id {
-                let why = "the greeting and the envelope are of different generations";
-                let outcome = Outcome::error(code::METHOD_NOT_FOUND, why);
+                let why = format!(
+                    "component '{}': the greeting and the envelope are of different generations",
+                    self.component,
+                );
+                let outcome = ErrorKind::BadMessage.outcome(code::METHOD_NOT_FOUND, why);
                 Message::response(id, outcome).write_line(out);
             }
             return Ok(None);
@@ -257,8 +261,11 @@ impl Proxy {
             // The component has forwarded an unknown request, so it is not an SCP proxy.
             self.scp_proxy_forwarded_in = Some(opened.generation);
             if let Some(id) = opened.id {
-                let outcome =
-                    Outcome::error(code::METHOD_NOT_FOUND, "this request is only for SCP proxies");
+                let why = format!(
+                    "component '{}': this request is only for SCP proxies",
+                    self.component,
+                );
+                let outcome = ErrorKind::BadMessage.outcome(code::METHOD_NOT_FOUND, why);
                 Message::response(id, outcome).write_line(out);
             }
             return Ok(None);
@@ -314,7 +321,7 @@ impl Proxy {
         if let Some(reply) = &mut rejection.reply
             && let Message::Response { outcome, .. } = &mut **reply
         {
-            *outcome = Outcome::error(code::INVALID_PARAMS, &text);
+            *outcome = ErrorKind::BadMessage.outcome(code::INVALID_PARAMS, &text);
         }
         Err(rejection)
     }
@@ -374,7 +381,7 @@ impl Proxy {
                      answer to initialize",
                     self.component,
                 );
-                return Outcome::error(code::INTERNAL_ERROR, &text);
+                return ErrorKind::NotAProxy.outcome(code::INTERNAL_ERROR, &text);
             }
             Greeting::Capability => result = offer::without_acceptance(&result, base),
         }

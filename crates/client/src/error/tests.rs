@@ -97,7 +97,7 @@ fn an_agent_that_is_not_set_up_is_described_with_its_login() {
 
 #[test]
 fn the_conductors_own_errors_are_shown_with_all_the_output_and_one_remedy() {
-    let error = json!({"code": -32603, "message": "agent 'x' (command: x) exited with status 1; its last output: \"boom\"; fix it [crashed]",
+    let error = json!({"code": -32603, "message": "agent 'x' (command: x) exited with status 1; its last output: \"boom\"; fix it [more: conductor errors crashed]",
         "data": {"component": "x", "remedy": "fix it", "code": "crashed", "lastWords": ["at a", "boom"]}});
     let described = describe(&error, &Source::default());
     assert_eq!(

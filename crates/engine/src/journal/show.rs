@@ -35,7 +35,9 @@ fn describe_input(chain: &Chain, input: &Input) -> String {
             format!("{count} bytes were written to {}", link_name(chain, *link))
         }
         Input::InputClosed(link) => format!("{} closed its input", link_name(chain, *link)),
-        Input::NotStarted { seat, why, .. } => format!("{} cannot be started: {why}", name(seat)),
+        Input::NotStarted { seat, why, .. } => {
+            format!("{} cannot be started: {}", name(seat), why.why)
+        }
         Input::Exited { seat, incarnation, how } => {
             format!("{} (incarnation {incarnation}) exited: {how:?}", name(seat))
         }

@@ -7,7 +7,8 @@ use acp_wire::message::{PartialMessage, ScanResult};
 use acp_wire::{Id, Json, LinkProtocol, Message, Side};
 use mcp::{ClientId, Endpoint, Ticket};
 use router::{
-    Chain, Component, Diagnostic, Ending, ExitCause, Level, MessageKind, Mode, Seat, UpdateFilter,
+    Chain, Component, Diagnostic, Ending, ExitCause, Level, MessageKind, Mode, Seat, StartFailure,
+    UpdateFilter,
 };
 
 use super::*;
@@ -139,7 +140,7 @@ fn every_input_can_be_read_back() {
         Input::OutputClosed { link, rest: None },
         Input::Written { link, count: 1 },
         Input::InputClosed(link),
-        Input::NotStarted { seat, incarnation, why: "w".into() },
+        Input::NotStarted { seat, incarnation, why: StartFailure::other("w") },
         Input::Stderr { seat, incarnation, lines: vec!["a".into(), "\u{fffd}\0".into()] },
         Input::RelayOpened { seat, incarnation, servers: Ok(servers) },
         Input::RelayOpened { seat, incarnation, servers: Err("no".into()) },
@@ -162,7 +163,7 @@ fn every_input_can_be_read_back() {
         round_trip(&input);
     }
     for how in [
-        ExitCause::NotStarted("w".into()),
+        ExitCause::NotStarted(StartFailure::other("w")),
         ExitCause::Status(-1),
         ExitCause::Signal(9),
         ExitCause::Ended("e".into()),

@@ -6,8 +6,8 @@ use acp_wire::message::{PartialMessage, ScanResult};
 use acp_wire::{Json, LinkProtocol, Side};
 use mcp::{BridgePolicy, ClientId, Endpoint, Ticket, Transport};
 use router::{
-    Chain, Component, Diagnostic, Ending, ExitCause, Level, MessageKind, Mode, Seat, Time,
-    UpdateFilter,
+    Chain, Component, Diagnostic, Ending, ExitCause, Level, MessageKind, Mode, Seat, StartFailure,
+    StartProblem, Time, UpdateFilter,
 };
 
 use super::codec::{
@@ -53,6 +53,21 @@ choice!(Port [Main, Relay] [] []);
 choice!(Line [] [Text] [TooLong { found, length }]);
 object!(ScanResult { messages, more_answers, is_damaged, looks_like_json });
 object!(PartialMessage { ids, call, answer, jsonrpc });
+object!(StartFailure { problem, why, remedy });
+choice!(StartProblem
+    [
+        NotFound,
+        NotExecutable,
+        Directory,
+        MissingInterpreter,
+        WrongArchitecture,
+        MissingDirectory,
+        UnusableFile,
+        Other
+    ]
+    []
+    []
+);
 choice!(ExitCause
     [ClosedOutput, ClosedInput, ClosedSuccessor, ByCommand]
     [NotStarted, Status, Signal, Ended, InitializeTimeout, RefusedInitialize, StoppedReading]

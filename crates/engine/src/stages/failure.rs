@@ -176,10 +176,11 @@ impl Stages {
     fn take_down(&mut self, seat: Seat, why: Exit, recovery: Recovery, consequence: &str) {
         let chain = self.router.chain();
         let notice = format!(
-            "{} {}: it {}. It {consequence}.",
+            "{} {}: it {}{}. It {consequence}.",
             chain.describe(seat),
             why.verb(),
-            why.description()
+            why.description(),
+            why.quoted_reason()
         );
         let report = format!("{}; it {consequence}", chain.crash_report(seat, &why, None));
         self.warn(seat, report);

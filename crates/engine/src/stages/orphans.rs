@@ -6,7 +6,7 @@
 //! again.
 
 use acp_wire::acp::{MethodKind, SessionId, method_kind, session_of, session_of_call};
-use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
+use acp_wire::{Call, ErrorKind, Id, Json, Message, Outcome, Side, acp, code};
 use router::Seat;
 use router::pending::{Fingerprint, PendingRequest};
 
@@ -286,8 +286,8 @@ impl Stages {
             return StageResult::Pass;
         }
         if let Some(id) = id {
-            let outcome =
-                Outcome::error(code::INVALID_PARAMS, "no component has this session any more");
+            let outcome = ErrorKind::SessionLost
+                .outcome(code::INVALID_PARAMS, "no component has this session any more");
             let answer = Message::response(id.clone(), outcome);
             self.send_from(Stage::Orphans, Hop { seat: from, toward: Side::Agent }, answer);
         }

@@ -8,8 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use acp_wire::acp::{MethodKind, SessionId, method_kind, session_of_call};
-use acp_wire::message::error_object;
-use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
+use acp_wire::{Call, ErrorKind, Id, Json, Message, Outcome, Side, acp, code};
 use router::{Exit, ExitCause, Seat, SeatState};
 
 use super::by_seat::BySeat;
@@ -231,7 +230,7 @@ impl Stages {
                 // The predecessor process may not have received an answer. The request is not forwarded again, because
                 // that would set up another session.
                 let outcome = request.forwarded.remove(at).outcome.unwrap_or_else(|| {
-                    Outcome::error(
+                    ErrorKind::Crashed.outcome(
                         code::INTERNAL_ERROR,
                         "this request was not answered before the restart",
                     )
@@ -330,7 +329,7 @@ impl Stages {
             // Closing a lost session always succeeds.
             let outcome = match method_kind(call) == Some(MethodKind::EndSession) {
                 true => Outcome::Result(Json::EMPTY_OBJECT),
-                false => Outcome::Error(error_object(code::RESOURCE_NOT_FOUND, text, None)),
+                false => ErrorKind::SessionLost.outcome(code::RESOURCE_NOT_FOUND, text),
             };
             if let Outcome::Result(_) = outcome {
                 self.replay.lost.remove(&session);

@@ -291,7 +291,9 @@ impl Stages {
                 true => idle_update(&session, "cancelled", None),
                 false => {
                     let report = self.router.chain().crash_report(seat, why, Some(PROMPT));
-                    let error = error_object(code::INTERNAL_ERROR, &report, None);
+                    let kind = why.kind(false);
+                    let data = Json::object([("code", Some(Json::string(kind.code())))]);
+                    let error = error_object(code::INTERNAL_ERROR, &kind.tag(report), Some(&data));
                     idle_update(&session, "error", Some(error))
                 }
             };

@@ -4,7 +4,7 @@ use acp_wire::Message;
 use bytes::Bytes;
 use engine::{Input, Observation, Output};
 use mcp::ClientId;
-use router::{ExitCause, Seat, SeatState};
+use router::{ExitCause, Seat, SeatState, StartFailure};
 
 use crate::agent::Agent;
 use crate::fault_injection::Fault;
@@ -228,7 +228,7 @@ impl World {
         if std::mem::take(&mut self.absent[seat]) {
             let link = &mut self.links[seat];
             (link.state, link.input_closed) = (ProcessState::Ended, true);
-            let (seat, why) = (Seat(seat as u16), "command not found".to_owned());
+            let (seat, why) = (Seat(seat as u16), StartFailure::other("command not found"));
             self.pending.push_back(Input::NotStarted { seat, incarnation, why });
             self.record_failure();
             return Ok(());

@@ -26,7 +26,7 @@ fn requests_to_a_crashed_agent_get_its_crash_report() {
         p1     > ~note
         p1     > error #1 {"code":1,"message":"the agent is gone"}
         editor < error 5 {"code":1,"message":"the agent is gone"}
-        finished failed: agent 'agent' (command: run-agent) exited with status 3; its last output: "no API key"
+        finished failed: agent 'agent' (command: run-agent) exited with status 3; its last output: "no API key"; … [more: conductor errors crashed]
         "##,
     );
 }
@@ -46,7 +46,7 @@ fn both_neighbours_of_a_crashed_proxy_get_its_crash_report() {
         p2 exits with signal 9
         p1     < error 0 {"code":-32603,"message":"proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL) while answering down; …"signal":9…
         agent  < error 0 {"code":-32603,"message":"proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL) while answering up; …
-        finished failed: proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL)
+        finished failed: proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL); … [more: conductor errors crashed]
         "##,
     );
 }
@@ -67,7 +67,7 @@ fn requests_to_running_components_have_a_grace_period() {
         time 1999
         time 2000
         editor < error 5 {"code":-32603,"message":"agent 'agent' (command: run-agent) exited with status 0; …
-        finished failed: agent 'agent' (command: run-agent) exited with status 0
+        finished failed: agent 'agent' (command: run-agent) exited with status 0; … [more: conductor errors crashed]
         "##,
     );
 }
@@ -82,8 +82,8 @@ fn a_component_that_cannot_start_fails_the_handshake() {
         started p1 agent
         p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         agent cannot start: run-agent (command not found)
-        editor < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) could not be started: run-agent (command not found); check that …
-        finished failed: agent 'agent' (command: run-agent) could not be started: run-agent (command not found)
+        editor < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) could not be started: run-agent (command not found); run the command by hand to see what is wrong with it [more: conductor errors start-failed]","data":{"component":"agent","command":"run-agent","cause":"could not be started: run-agent (command not found)","lastWords":[],"remedy":"run the command by hand to see what is wrong with it","code":"start-failed"}}
+        finished failed: agent 'agent' (command: run-agent) could not be started: run-agent (command not found); … [more: conductor errors start-failed]
         "##,
     );
 }
@@ -100,9 +100,9 @@ fn an_editor_that_disconnects_still_gets_its_answers() {
         p1     > permission 0 {}
         editor < permission #2 {}
         editor closes its output
-        p1     < error 0 {"code":-32603,"message":"the editor has disconnected"}
+        p1     < error 0 {"code":-32603,"message":"the editor has disconnected [more: conductor errors shutting-down]","data":{"code":"shutting-down"}}
         p1     > permission 1 {}
-        p1     < error 1 {"code":-32603,"message":"the editor has disconnected and cannot answer"}
+        p1     < error 1 {"code":-32603,"message":"the editor has disconnected and cannot answer [more: conductor errors shutting-down]","data":{"code":"shutting-down"}}
         p1     > session/update {}
         editor < session/update {}
         p1     > ~ask 2
@@ -133,7 +133,7 @@ fn the_chain_does_not_wait_for_an_editor_that_closed_its_input() {
         agent  > permission 0 {}
         editor < permission #2 {}
         editor closes its input
-        agent  < error 0 {"code":-32603,"message":"the editor has disconnected"}
+        agent  < error 0 {"code":-32603,"message":"the editor has disconnected [more: conductor errors shutting-down]","data":{"code":"shutting-down"}}
         finished clean
         "##,
     );
@@ -184,7 +184,7 @@ fn a_handshake_timeout_names_the_silent_component() {
         time 119999
         p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) did not answer initialize within 60 s; …
         editor < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) did not answer initialize within 60 s; …
-        finished failed: agent 'agent' (command: run-agent) did not answer initialize within 60 s
+        finished failed: agent 'agent' (command: run-agent) did not answer initialize within 60 s; … [more: conductor errors initialize-timeout]
         "##,
     );
 }
@@ -204,7 +204,7 @@ fn a_handshake_timeout_names_a_proxy_that_withholds_the_answer() {
         p1     < result 0 {"protocolVersion":1}
         time 60000
         editor < error 0 {"code":-32603,"message":"proxy 'p1' (command: run-p1) did not answer initialize within 60 s; …
-        finished failed: proxy 'p1' (command: run-p1) did not answer initialize within 60 s
+        finished failed: proxy 'p1' (command: run-p1) did not answer initialize within 60 s; … [more: conductor errors initialize-timeout]
         "##,
     );
 }

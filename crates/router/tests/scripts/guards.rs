@@ -122,7 +122,7 @@ fn an_initialize_result_that_is_not_an_object_is_an_error_for_a_proxy() {
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 [1]
-        p1     < error 0 {"code":-32603,"message":"component 'agent' answered initialize with a result that is not a JSON object"}
+        p1     < error 0 {"code":-32603,"message":"component 'agent' answered initialize with a result that is not a JSON object [more: conductor errors invalid-initialize-answer]","data":{"code":"invalid-initialize-answer"}}
         "##,
     );
     check(
@@ -134,7 +134,7 @@ fn an_initialize_result_that_is_not_an_object_is_an_error_for_a_proxy() {
         p1     > ~initialize 0 {"protocolVersion":1}
         outer  < ~initialize #2 {"protocolVersion":1}
         outer  > result #2 [1]
-        p1     < error 0 {"code":-32603,"message":"the successor of this chain answered initialize with a result that is not a JSON object"}
+        p1     < error 0 {"code":-32603,"message":"the successor of this chain answered initialize with a result that is not a JSON object [more: conductor errors invalid-initialize-answer]","data":{"code":"invalid-initialize-answer"}}
         "##,
     );
     // Nothing is added to the answer of an agent without proxies.

@@ -58,7 +58,7 @@ fn a_proxy_may_refuse_the_handshake() {
         p1     > error #1 {"code":-32000,"message":"log in first","data":null}
         editor < error 0 {"code":-32000,"message":"log in first","data":null}
         editor > session/new 1 {}
-        editor < error 1 {"code":-32600,"message":"proxy 'p1' is not initialized yet"}
+        editor < error 1 {"code":-32600,"message":"proxy 'p1' is not initialized yet [more: conductor errors no-receiver]","data":{"code":"no-receiver"}}
         editor > initialize 2 {"protocolVersion":1}
         p1     < proxy/initialize #2 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":1}
@@ -82,7 +82,7 @@ fn the_agent_may_refuse_the_handshake() {
         agent  > error #2 {"code":1,"message":"no"}
         p1     < error 0 {"code":1,"message":"no"}
         p1     > ~session/new 1 {}
-        p1     < error 1 {"code":-32600,"message":"agent 'agent' is not initialized yet"}
+        p1     < error 1 {"code":-32600,"message":"agent 'agent' is not initialized yet [more: conductor errors no-receiver]","data":{"code":"no-receiver"}}
         p1     > error #1 {"code":1,"message":"no"}
         editor < error 0 {"code":1,"message":"no"}
         editor > initialize 1 {"protocolVersion":1}
@@ -106,7 +106,7 @@ fn an_agent_in_the_seat_of_a_proxy_is_reported_by_name() {
                 started mistaken agent
                 mistaken < proxy/initialize #1 {{"protocolVersion":1,"_meta":{{"mcp_acp_transport":true}}}}
                 mistaken > {answer}
-                editor   < error 0 {{"code":{code},"message":"component 'mistaken' is not a proxy. Every component …"}}
+                editor   < error 0 {{"code":{code},"message":"component 'mistaken' is not a proxy. Every component …
                 "##
             ),
         );
@@ -120,7 +120,7 @@ fn messages_before_initialize_are_refused() {
         "editor p1 agent",
         r##"
         editor > session/new 0 {}
-        editor < error 0 {"code":-32600,"message":"not initialized: the first request must be initialize"}
+        editor < error 0 {"code":-32600,"message":"not initialized: the first request must be initialize [more: conductor errors not-initialized]","data":{"code":"not-initialized"}}
         editor > session/cancel {}
         editor > $/cancel_request {"requestId":0}
         editor > result #1 {}
@@ -140,7 +140,7 @@ fn a_version_must_be_an_integer() {
             &format!(
                 r##"
                 editor > initialize 0 {params}
-                editor < error 0 {{"code":-32602,"message":"initialize needs an integer protocolVersion"}}
+                editor < error 0 {{"code":-32602,"message":"initialize needs an integer protocolVersion [more: conductor errors not-initialized]","data":{{"code":"not-initialized"}}}}
                 editor > initialize 0 {{"protocolVersion":1}}
                 started agent
                 agent  < initialize #1 {{"protocolVersion":1}}
@@ -256,7 +256,7 @@ fn no_message_is_delivered_before_initialize() {
         started p1 agent
         p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~session/new 7 {}
-        p1     < error 7 {"code":-32600,"message":"agent 'agent' is not initialized yet"}
+        p1     < error 7 {"code":-32600,"message":"agent 'agent' is not initialized yet [more: conductor errors no-receiver]","data":{"code":"no-receiver"}}
         p1     > ~session/cancel {}
         p1     > ~initialize 8 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}

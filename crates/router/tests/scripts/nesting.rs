@@ -125,7 +125,7 @@ fn messages_of_the_outer_conductor_are_checked() {
         r##"
         outer > ~proxy/successor 1 {"method":"x"}
         warning about outer: the outer conductor sent a bad line: …
-        outer < error 1 {"code":-32600,"message":"an envelope must not be inside another envelope"}
+        outer < error 1 {"code":-32600,"message":"an envelope must not be inside another envelope [more: conductor errors bad-message]","data":{"code":"bad-message"}}
         outer > ~proxy/successor {"method":"x"}
         warning about outer: the outer conductor sent a bad line: …
         outer > ~proxy/initialize 2 {"protocolVersion":1}
@@ -133,7 +133,7 @@ fn messages_of_the_outer_conductor_are_checked() {
         outer < error 2 {"code":-32600,…
         outer > initialize 3 {"protocolVersion":1}
         warning about outer: the outer conductor sent a bad line: …
-        outer < error 3 {"code":-32600,"message":"this is a proxy: greet it with proxy/initialize, or offer it the proxy capability"}
+        outer < error 3 {"code":-32600,"message":"this is a proxy: greet it with proxy/initialize, or offer it the proxy capability [more: conductor errors bad-message]","data":{"code":"bad-message"}}
         outer > ~x 4
         p1    < ~x #1
         "##,
@@ -153,10 +153,10 @@ fn a_crash_inside_a_nested_conductor_is_reported_on_both_sides() {
         q1     > ~own 0
         agent  < own #3
         q1 exits with status 3: out of luck
-        inner finished failed: proxy 'q1' (command: run-q1) exited with status 3; its last output: "out of luck"
+        inner finished failed: proxy 'q1' (command: run-q1) exited with status 3; its last output: "out of luck"; … [more: conductor errors crashed]
         editor < error 0 {"code":-32603,"message":"proxy 'q1' (command: run-q1) exited with status 3 while answering down; …
         agent  < error 0 {"code":-32603,"message":"proxy 'q1' (command: run-q1) exited with status 3 while answering up; …
-        finished failed: proxy 'inner' (command: run-inner) exited with status 1
+        finished failed: proxy 'inner' (command: run-inner) exited with status 1; … [more: conductor errors crashed]
         "##,
     );
 }

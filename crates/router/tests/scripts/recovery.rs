@@ -36,7 +36,7 @@ fn a_proxy_that_crashes_before_it_forwards_initialize_ends_the_chain_or_is_bypas
     let fatal = r##"
         p1 exits with signal 9
         editor < error 0 …was killed by signal 9 (SIGKILL) while answering initialize…
-        finished failed: proxy 'p1' (command: run-p1) was killed by signal 9 (SIGKILL)
+        finished failed: proxy 'p1' (command: run-p1) was killed by signal 9 (SIGKILL); … [more: conductor errors exited-at-start]
     "##;
     check("editor p1+restart agent", &format!("{opening}{fatal}"));
     let left_out = r##"
@@ -93,7 +93,7 @@ fn requests_that_a_crashed_proxy_owed_are_answered_with_an_error() {
         p1     < ~fs/read_text_file #2 {}
         p1 exits with status 3: oh no
         warning about p1: …; it is being restarted
-        editor < error 5 {"code":-32603,"message":"proxy 'p1' (command: run-p1) exited with status 3 while answering session/prompt; its last output: \"oh no\"; it crashed and is being restarted; send the request again","data":{"component":"p1","command":"run-p1","cause":"exited with status 3","status":3,"lastWords":["oh no"],"remedy":"it crashed and is being restarted; send the request again"}}
+        editor < error 5 {"code":-32603,"message":"proxy 'p1' (command: run-p1) exited with status 3 while answering session/prompt; its last output: \"oh no\"; it crashed and is being restarted; send the request again [more: conductor errors crashed]","data":{"component":"p1","command":"run-p1","cause":"exited with status 3","status":3,"lastWords":["oh no"],"remedy":"it crashed and is being restarted; send the request again","code":"crashed"}}
         agent  < error 6 …is being restarted…
         p1 restarts
         started p1

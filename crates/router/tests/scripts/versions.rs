@@ -70,9 +70,9 @@ fn a_null_id_is_refused_in_v2() {
         agent  > result #1 {"protocolVersion":2,"info":{"name":"a"}}
         editor < result 0 {"protocolVersion":2,"info":{"name":"a"}}
         editor > session/prompt null {}
-        editor < error null {"code":-32600,"message":"a request id must not be null in ACP v2"}
+        editor < error null {"code":-32600,"message":"a request id must not be null in ACP v2 [more: conductor errors not-initialized]","data":{"code":"not-initialized"}}
         agent  > ask null
-        agent  < error null {"code":-32600,"message":"a request id must not be null in ACP v2"}
+        agent  < error null {"code":-32600,"message":"a request id must not be null in ACP v2 [more: conductor errors not-initialized]","data":{"code":"not-initialized"}}
         editor > session/prompt 1 {}
         agent  < session/prompt #2 {}
         agent  > result #2 {}

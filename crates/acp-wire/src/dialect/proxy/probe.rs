@@ -10,6 +10,7 @@ use super::super::generation::{Generation, Greeting};
 use super::super::offer;
 use super::{GenerationState, Proxy, ScpSuccessor};
 use crate::acp::CANCEL_REQUEST;
+use crate::error_kind::ErrorKind;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, MessageParts, Outcome, Side, code, error_object};
 use crate::sink::Sink;
@@ -388,13 +389,13 @@ impl Proxy {
         );
         let is_agent = probe.failed_attempts.last().is_some_and(|it| it.answer == NOT_ACCEPTED);
         let Some(error) = probe.first_error().filter(|_| !is_agent) else {
-            return Outcome::error(code::INTERNAL_ERROR, &text);
+            return ErrorKind::NotAProxy.outcome(code::INTERNAL_ERROR, &text);
         };
         match unknown_greeting(error) {
             // The component's error means only that it is not a proxy.
             Some(code) => {
                 let data = error.member("data");
-                Outcome::Error(error_object(code, &text, data.as_ref()))
+                Outcome::Error(error_object(code, &ErrorKind::NotAProxy.tag(text), data.as_ref()))
             }
             None => Outcome::Error(error.clone()),
         }
