@@ -2,7 +2,6 @@
 
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -136,12 +135,20 @@ fn a_pipe_gets_whole_payloads_and_with_all_every_chunk() {
     assert!(!all.contains(" more\n") && chunks(&rows(&all)) > 2 * chunks(&folded), "{all}");
 }
 
+/// The agent waits for a message.
+const READ: &str = "READ";
+
 /// An agent as a shell script, which answers a prompt with these lines. `ID` is the id of the prompt.
 fn agent(name: &str, lines: &[&str]) -> String {
     let directory = directory(name);
     let answers: Vec<String> = lines
         .iter()
-        .map(|line| format!("printf '%s\\n' '{}' | sed \"s/ID/$id/\"", line.replace('\'', "'\\''")))
+        .map(|line| match *line {
+            READ => "read -r answer".to_owned(),
+            line => {
+                format!("printf '%s\\n' '{}' | sed \"s/ID/$id/\"", line.replace('\'', "'\\''"))
+            }
+        })
         .collect();
     let body = format!(
         r#"
@@ -217,24 +224,33 @@ fn secrets_are_not_shown() {
     assert!(!values.is_empty() && values.iter().all(|it| it["value"] == "…"), "{server}");
 }
 
-/// The demo agent is slow here, so the answer would come long after its rows.
+/// The agent asks a question in the middle of its answer and waits, so the text before it must be shown by then.
 #[test]
 fn the_answer_streams_beside_the_rows() {
-    let mut command =
-        conductor(&["--show-wire=all", "--prompt", "story"], &["demo-agent --pace 1"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the conductor starts");
-    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let lines: Vec<String> = lines.map(|line| line.expect("UTF-8")).collect();
-    assert!(child.wait().expect("an end").success());
-    let first = lines.iter().position(|it| it.starts_with("Once upon a time")).expect("an answer");
-    let end = lines.iter().position(|it| it.contains("✓ session/prompt")).expect("an answer");
-    let chunks = |lines: &[String]| lines.iter().filter(|it| it.contains("_chunk")).count();
-    assert!(first < end && chunks(&lines[..first]) > 5 && chunks(&lines[first..]) > 100);
+    let words: Vec<String> = (0..100).map(|number| format!("word{number}")).collect();
+    let chunk = |words: &[String]| {
+        let text = format!("{} ", words.join(" "));
+        let update = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } });
+        let params = json!({ "sessionId": "s", "update": update });
+        json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string()
+    };
+    let question = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": {
+        "sessionId": "s", "toolCall": { "toolCallId": "t", "title": "x" },
+        "options": [{ "optionId": "no", "name": "No", "kind": "reject_once" }] } });
+    let question = question.to_string();
+    let end = r#"{"jsonrpc":"2.0","id":ID,"result":{"stopReason":"end_turn"}}"#;
+    let (first, second) = (chunk(&words[..50]), chunk(&words[50..]));
+    let agent = agent("wire-stream", &[&first, &question, READ, &second, end]);
+    let shown = printed(&["--show-wire=all", "--prompt", "a"], &[&agent]);
+    let lines: Vec<&str> = shown.lines().collect();
+    let position = |text: &str| lines.iter().position(|line| line.contains(text)).expect(text);
+    let is_text = |line: &&&str| !line.starts_with(['│', '>', '?']);
+    let early = &lines[..position("✓ session/request_permission")];
+    assert!(early.iter().filter(is_text).count() >= 3, "{shown}");
+    assert!(early.iter().any(|line| line.starts_with("word0 word1 ")), "{shown}");
     let answer: Vec<&str> =
-        lines.iter().filter(|it| !it.starts_with(['│', '>'])).map(String::as_str).collect();
-    let answer = answer.join(" ");
-    assert!(answer.starts_with("Once upon a time there was an editor"), "{answer}");
-    assert!(answer.trim_end().ends_with("they are playing still."), "{answer}");
+        lines.iter().filter(is_text).flat_map(|line| line.split_whitespace()).collect();
+    assert_eq!(answer, words, "{shown}");
 }
 
 #[test]
