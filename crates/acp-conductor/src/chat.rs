@@ -100,6 +100,7 @@ pub async fn run(
     options.chat.environment =
         tag.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     let (view, input) = start_view(&options)?;
+    let shown = view.clone();
     config.tap = Some(tap(&names, options.wire, &view));
     let (ours, theirs) = tokio::io::duplex(PIPE);
     let (reader, writer) = tokio::io::split(theirs);
@@ -121,13 +122,18 @@ pub async fn run(
         }
         (None, _) => chain.await,
     };
-    match (ending, chat_end) {
+    let end = match (ending, chat_end) {
         (_, Ok(ChatEnd::ChainEnded)) => Ok(ChatEnd::ChainEnded),
         (_, Ok(ChatEnd::Interrupted)) => Ok(ChatEnd::Interrupted),
         // The failure of the chain is the cause of all other errors.
         (Ending::Failed(line), _) => Err(line),
         (Ending::Clean, chat_end) => chat_end,
+    };
+    // The caller prints it on standard error, which the reader of JSON does not read.
+    if let (Err(why), Display::Json) = (&end, options.display) {
+        shown.lock().error(why);
     }
+    end
 }
 
 /// Starts the view, and finds the source of input.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader, Stdin};
 use tokio::sync::mpsc::Receiver;
 
 use crate::view::UserInput;
@@ -13,7 +13,7 @@ pub enum Input {
     /// The prompts of the command line.
     Prompts(VecDeque<String>),
     /// Standard input, each line of which is a prompt.
-    Lines(Lines<BufReader<Stdin>>),
+    Lines(LineReader<BufReader<Stdin>>),
     /// A person.
     Person(Receiver<UserInput>),
 }
@@ -21,14 +21,14 @@ pub enum Input {
 impl Input {
     /// The lines of standard input.
     pub fn lines() -> Input {
-        Input::Lines(BufReader::new(tokio::io::stdin()).lines())
+        Input::Lines(LineReader::new(BufReader::new(tokio::io::stdin())))
     }
 
     /// The next input. Cancel safe.
     pub(crate) async fn next(&mut self) -> UserInput {
         let line = match self {
             Input::Prompts(prompts) => prompts.pop_front(),
-            Input::Lines(lines) => lines.next_line().await.ok().flatten(),
+            Input::Lines(lines) => lines.next().await,
             Input::Person(inputs) => return inputs.recv().await.unwrap_or(UserInput::End),
         };
         line.map_or(UserInput::End, UserInput::Line)
@@ -39,5 +39,44 @@ impl Input {
         if !matches!(self, Input::Person(_)) {
             *self = Input::Prompts(VecDeque::new());
         }
+    }
+}
+
+/// Reads lines. Bytes that are not UTF-8 are replaced.
+#[derive(Debug)]
+pub struct LineReader<R> {
+    reader: R,
+    /// The beginning of the next line.
+    line: Vec<u8>,
+}
+
+impl<R: AsyncBufRead + Unpin> LineReader<R> {
+    fn new(reader: R) -> LineReader<R> {
+        LineReader { reader, line: Vec::new() }
+    }
+
+    /// The next line; `None` at the end. Cancel safe.
+    async fn next(&mut self) -> Option<String> {
+        let read = self.reader.read_until(b'\n', &mut self.line).await;
+        // After an error there is nothing more to read.
+        if self.line.is_empty() || read.is_err() {
+            return None;
+        }
+        let line = std::mem::take(&mut self.line);
+        Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_of_any_bytes_are_read() {
+        let mut lines = LineReader::new(&b"one\r\n\nt\xffo\nlast"[..]);
+        for expected in ["one", "", "t\u{fffd}o", "last"] {
+            assert_eq!(lines.next().await.as_deref(), Some(expected));
+        }
+        assert_eq!(lines.next().await, None);
     }
 }

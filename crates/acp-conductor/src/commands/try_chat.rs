@@ -1,7 +1,7 @@
 //! `conductor try`: a chat with a chain.
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use acp_conductor::chat::{self, ChatEnd, Display, FirstSession, WireDetail};
 use acp_conductor::{Config, JournalFile, Mode, Spec, log};
@@ -149,7 +149,11 @@ fn folder(options: &TryArgs) -> Result<PathBuf, Failure> {
     let Some(folder) = &options.cwd else {
         return Ok(std::env::current_dir().unwrap_or_else(|_| "/".into()));
     };
-    let found = std::path::absolute(folder).and_then(|path| match path.metadata()?.is_dir() {
+    let absolute = match folder.components().any(|it| it == Component::ParentDir) {
+        true => folder.canonicalize(),
+        false => std::path::absolute(folder),
+    };
+    let found = absolute.and_then(|path| match path.metadata()?.is_dir() {
         true => Ok(path),
         false => Err(io::ErrorKind::NotADirectory.into()),
     });

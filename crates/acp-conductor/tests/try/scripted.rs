@@ -425,6 +425,8 @@ fn without_a_terminal_a_missing_login_ends_the_chat_with_the_ways_to_log_in() {
     let mut chat = Chat::start(&[], json!({ "authMethods": methods }));
     let request = chat.agent.request("session/new");
     chat.agent.answer_error(&request, r#"{"code":-32000,"message":"Authentication required"}"#);
+    let shown = chat.shown("error")["text"].as_str().expect("a text").to_owned();
+    assert!(shown.contains("Authentication required"), "{shown}");
     assert_eq!(chat.chain.conductor.status(), 1);
     let stderr = chat.chain.conductor.stderr();
     assert!(stderr.contains("Authentication required") && stderr.contains("THE_KEY"), "{stderr}");
