@@ -17,8 +17,8 @@ impl Turn {
             prefix: &prefix,
         };
         let (mut not_announced, mut other_version) = (Vec::new(), Vec::new());
-        // Texts of the message are joined, unless another update stands between them.
-        let mut after_text = false;
+        // Editors join the texts of a message, unless they show something between them.
+        let mut space = "";
         for name in names {
             let updates = match setting.sample(name) {
                 Ok(updates) => updates,
@@ -32,11 +32,10 @@ impl Turn {
                 }
             };
             if names.len() > 1 {
-                let before = if after_text { "\n\n" } else { "" };
                 let after = if updates.first().is_some_and(is_text) { "\n\n" } else { "" };
-                self.say(&format!("{before}Next: `{name}`{after}")).await?;
+                self.say(&format!("{space}Next: `{name}`{after}")).await?;
+                space = "\n\n";
             }
-            after_text = updates.last().is_some_and(is_text);
             for update in updates {
                 self.show_update(update).await?;
             }
@@ -60,10 +59,7 @@ impl Turn {
         }
         match remarks.is_empty() {
             true => Ok(()),
-            false => {
-                let space = if after_text { "\n\n" } else { "" };
-                self.say(&format!("{space}{}", remarks.join(" "))).await
-            }
+            false => self.say(&format!("{space}{}", remarks.join(" "))).await,
         }
     }
 
