@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use router::{Ending, Outcome, Role, Seat};
+use router::{Ending, Exit, Outcome, Role, Seat};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -154,6 +154,9 @@ impl Shell {
             Some(Outcome::Error(error)) => {
                 let error = client::payload::read(error);
                 (Value::Null, Some(describe(&error, &Source::default()).one_line()))
+            }
+            None if self.router().last_exit(seat).is_some() => {
+                (Value::Null, self.router().last_exit(seat).map(Exit::description))
             }
             None if asked.is_null() => (Value::Null, Some("was not sent initialize".to_owned())),
             None => (Value::Null, Some("did not answer initialize".to_owned())),

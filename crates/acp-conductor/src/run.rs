@@ -16,7 +16,7 @@ use std::time::Duration;
 use acp_wire::{LinkProtocol, Message, Outcome};
 use engine::queue::Queue;
 use engine::{Command, Core, Input, Line, Observation, Output, Outputs, Port};
-use router::{Diagnostic, Ending, Level, Router, Seat, Time};
+use router::{Diagnostic, Ending, ExitCause, Level, Router, Seat, Time};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -28,6 +28,7 @@ use crate::greeting_cache::GreetingCache;
 use crate::host::RunningComponent;
 use crate::host::leftovers::ProcessTag;
 use crate::host::process::ComponentExit;
+use crate::host::start_failure;
 use crate::journal::Journal;
 use crate::lines;
 use crate::link::{Link, Reader, Writer};
@@ -450,6 +451,12 @@ impl Shell {
         if self.seat_io(seat).incarnation == incarnation {
             self.seat_io(seat).component = None;
             self.report_stderr();
+            let spec = &self.config.components[seat.index() - 1];
+            let starting = !self.router().was_initialized(seat) && spec.in_process.is_none();
+            let how = match start_failure::after_exit(spec, &how).filter(|_| starting) {
+                Some(failure) => ExitCause::NotStarted(failure),
+                None => how,
+            };
             self.handle(Input::Exited { seat, incarnation, how });
         }
     }

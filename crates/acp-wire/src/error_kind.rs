@@ -110,6 +110,12 @@ impl ErrorKind {
         ErrorKind::ALL.iter().copied().find(|kind| kind.code() == code)
     }
 
+    /// The kind of the error with this message: the reference at its end.
+    pub fn of_message(message: &str) -> Option<ErrorKind> {
+        let (_, rest) = message.rsplit_once(" [more: conductor errors ")?;
+        ErrorKind::from_code(rest.strip_suffix(']')?)
+    }
+
     /// The text with a reference to the section about the error.
     pub fn tag(self, text: impl fmt::Display) -> String {
         format!("{text} [more: conductor errors {}]", self.code())
@@ -134,6 +140,9 @@ mod tests {
             assert!(kind.code().chars().all(fits), "{}", kind.code());
         }
         assert_eq!(ErrorKind::from_code("nothing"), None);
+        let message = ErrorKind::Crashed.tag("it crashed");
+        assert_eq!(ErrorKind::of_message(&message), Some(ErrorKind::Crashed));
+        assert_eq!(ErrorKind::of_message("it crashed"), None);
     }
 
     #[test]

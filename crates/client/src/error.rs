@@ -101,9 +101,9 @@ fn reference(code: &str) -> String {
 
 /// Describes the JSON-RPC error object `error`.
 pub fn describe(error: &Value, source: &Source<'_>) -> Description {
-    match is_own(error) {
-        true => describe_own(error),
-        false => describe_foreign(error, source),
+    match ErrorKind::of_message(error["message"].as_str().unwrap_or_default()) {
+        Some(kind) => describe_own(error, kind),
+        None => describe_foreign(error, source),
     }
 }
 
@@ -114,19 +114,12 @@ pub fn one_line(error: &Value) -> String {
     parts.join(": ")
 }
 
-/// Whether the conductor has created the error: its message and its data have the same code.
-fn is_own(error: &Value) -> bool {
-    let code = error["data"]["code"].as_str().and_then(ErrorKind::from_code);
-    let message = error["message"].as_str().unwrap_or_default();
-    code.is_some_and(|code| message.ends_with(&reference(code.code())))
-}
-
 /// An error of the conductor itself. Its message is complete, and ends with the remedy and the code of the error.
-fn describe_own(error: &Value) -> Description {
+fn describe_own(error: &Value, kind: ErrorKind) -> Description {
     let data = &error["data"];
     let text = |name: &str| printable::one_line(data[name].as_str().unwrap_or_default());
     let message = printable::one_line(error["message"].as_str().unwrap_or_default());
-    let (code, remedy) = (text("code"), text("remedy"));
+    let (code, remedy) = (kind.code().to_owned(), text("remedy"));
     let summary = message.strip_suffix(&reference(&code)).unwrap_or(&message);
     let summary = summary.strip_suffix(&remedy).unwrap_or(summary).trim_end_matches([' ', ';']);
     let quoted = data["lastWords"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use acp_wire::message::{LineScan, PartialMessage, ScanResult};
+use acp_wire::message::{LineScan, PartialMessage, ScanResult, error_object};
 use acp_wire::{ErrorKind, Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
 use bytes::Bytes;
 use router::pending::id_of;
@@ -238,7 +238,9 @@ impl Core {
 
     /// Answers a request with an error, on behalf of the component whose answer could not be read.
     fn answer_for(&mut self, link: LinkId, id: &Id, text: &str, out: &mut Outputs) {
-        let error = Outcome::error(code::INTERNAL_ERROR, text);
+        let kind = ErrorKind::of_message(text).map(|it| Json::string(it.code()));
+        let data = kind.map(|it| Json::object([("code", Some(it))]));
+        let error = Outcome::Error(error_object(code::INTERNAL_ERROR, text, data.as_ref()));
         let line = Message::response(id.clone(), error).to_line();
         self.on_line(link, Line::Text(line.into()), out);
     }

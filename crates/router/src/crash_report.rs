@@ -48,7 +48,7 @@ impl Chain {
         method: Option<&str>,
         starting: bool,
     ) -> Json {
-        self.crash_error_with(seat, exit, method, starting, exit.remedy())
+        self.crash_error_with(seat, exit, method, starting, &exit.remedy())
     }
 
     /// The error for requests to a component that is restarted or bypassed.

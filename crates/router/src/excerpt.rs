@@ -12,8 +12,11 @@ mod error_line;
 mod npm;
 mod panic;
 mod python;
+mod remedy;
 mod stack;
 mod trailer;
+
+pub use remedy::remedy;
 
 /// The maximum length of an excerpt, in bytes.
 const MAX_LENGTH: usize = 600;

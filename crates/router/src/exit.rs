@@ -2,6 +2,8 @@
 
 use acp_wire::ErrorKind;
 
+use crate::excerpt::{excerpt, remedy as remedy_for};
+
 /// How many lines of the output are in the data of an error.
 pub const MAX_QUOTED_LINES: usize = 20;
 
@@ -197,8 +199,8 @@ impl Exit {
     }
 
     /// What the user can do about it.
-    pub fn remedy(&self) -> &str {
-        match &self.cause {
+    pub fn remedy(&self) -> String {
+        let remedy = match &self.cause {
             ExitCause::NotStarted(failure) => &failure.remedy,
             ExitCause::InitializeTimeout(_) => {
                 "check that the command speaks ACP on its standard input and output, or give it more time with --init-timeout"
@@ -210,6 +212,11 @@ impl Exit {
                 "check whether the component hangs, or give it more time (--answer-limit, --prompt-limit, --cancel-limit)"
             }
             _ => "run the command by hand to see why it exits; then start the chain again",
+        };
+        let is_exit = matches!(self.cause, ExitCause::Status(_) | ExitCause::ClosedOutput);
+        match remedy_for(&excerpt(&self.last_output)).filter(|_| is_exit) {
+            Some(specific) => format!("{specific}; or {remedy}"),
+            None => remedy.to_owned(),
         }
     }
 }
@@ -296,7 +303,7 @@ mod tests {
                 && names_request(ExitCause::NotStarted(StartFailure::other("")))
         );
         assert!(!names_request(ExitCause::Status(0)) && !names_request(ExitCause::ByCommand));
-        let remedy = |cause| Exit::new(cause).remedy().to_owned();
+        let remedy = |cause| Exit::new(cause).remedy();
         assert!(remedy(ExitCause::NotStarted(StartFailure::other(""))).contains("by hand"));
         assert!(remedy(ExitCause::InitializeTimeout(1)).contains("--init-timeout"));
         assert!(remedy(ExitCause::StoppedReading(1)).contains("hangs; then start"));

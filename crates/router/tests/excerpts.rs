@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use router::excerpt::excerpt;
+use router::excerpt::{excerpt, remedy};
 
 /// The line between the expected excerpt and the output.
 const SEPARATOR: &str = "----\n";
@@ -53,4 +53,27 @@ fn an_error_that_is_followed_by_much_other_output_is_not_the_reason() {
     assert_eq!(excerpt(&lines), "ValueError: early retrying (a.py:1)");
     lines.extend((0..20).map(|number| format!("request {number}")));
     assert_eq!(excerpt(&lines), "request 17 | request 18 | request 19");
+}
+
+#[test]
+fn common_reasons_have_a_remedy() {
+    for (reason, part) in [
+        (
+            "npm error E404: '@x/y@*' is not in this registry.",
+            "name and the version of the package",
+        ),
+        ("npm error: could not determine executable to run", "no such program"),
+        ("ModuleNotFoundError: No module named 'x' (a.py:1)", "dependencies"),
+        ("Error: connect ECONNREFUSED 127.0.0.1:1", "network"),
+        ("Fatal: you are not logged in", "log in"),
+        ("error: unexpected argument '--x' found", "options"),
+        ("bash: line 1: ./x: Permission denied", "permissions"),
+    ] {
+        assert!(
+            remedy(reason).is_some_and(|it| it.contains(part)),
+            "{reason}: {:?}",
+            remedy(reason)
+        );
+    }
+    assert_eq!(remedy("the end"), None);
 }

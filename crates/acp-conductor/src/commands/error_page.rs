@@ -56,14 +56,28 @@ fn list() -> String {
     let mut lines = PAGE.lines();
     while let Some(line) = lines.next() {
         if let Some(code) = line.strip_prefix("### ") {
-            let about = lines.clone().find(|it| !it.is_empty()).unwrap_or_default();
-            let about = without_links(about.split_inclusive(". ").next().unwrap_or_default());
+            let paragraph = lines.clone().skip_while(|it| it.is_empty());
+            let paragraph: Vec<&str> = paragraph.take_while(|it| !it.is_empty()).collect();
+            let about = without_links(&paragraph.join(" "));
+            let about = shortened(about.split_inclusive(". ").next().unwrap_or_default());
             out.push_str(&format!("  {code:<26} {}\n", about.trim_end()));
         } else if let Some(title) = line.strip_prefix("## ") {
             out.push_str(&format!("{}{title}:\n", if out.is_empty() { "" } else { "\n" }));
         }
     }
     out + "\n`conductor errors CODE` explains an error. docs/errors.md has all of them.\n"
+}
+
+/// A sentence that fits into one line of the list.
+fn shortened(sentence: &str) -> String {
+    const LONGEST: usize = 90;
+    match sentence.char_indices().nth(LONGEST) {
+        None => sentence.to_owned(),
+        Some((end, _)) => {
+            let end = sentence[..end].rfind(' ').unwrap_or(end);
+            format!("{} …", sentence[..end].trim_end_matches(','))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +103,7 @@ mod tests {
     #[test]
     fn the_list_fits_into_a_terminal() {
         let long: Vec<String> =
-            list().lines().filter(|it| it.chars().count() > 150).map(str::to_owned).collect();
+            list().lines().filter(|it| it.chars().count() > 120).map(str::to_owned).collect();
         assert!(long.is_empty(), "{long:#?}");
     }
 

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use router::{StartFailure, StartProblem};
+use router::{ExitCause, StartFailure, StartProblem};
 
 use crate::config::Spec;
 use crate::suggestion;
@@ -192,12 +192,16 @@ fn interpreter(path: &Path) -> Option<String> {
     Some(word.replace('\r', "\\r"))
 }
 
-fn first_line(path: &Path) -> Option<String> {
+fn first_bytes(path: &Path) -> Option<Vec<u8>> {
     let file =
         std::fs::File::open(path).ok().filter(|it| it.metadata().is_ok_and(|it| it.is_file()))?;
     let mut bytes = Vec::new();
     file.take(256).read_to_end(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Some(bytes)
+}
+
+fn first_line(path: &Path) -> Option<String> {
+    let text = String::from_utf8_lossy(&first_bytes(path)?).into_owned();
     text.split('\n').next().map(str::to_owned)
 }
 
@@ -234,6 +238,31 @@ fn is_exec_format_error(error: &io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::NOEXEC)
 }
 
+/// Describes the end of a program that is not for this system. If the system cannot execute a file, the C library runs it as a
+/// shell script, which fails with one of these statuses.
+pub(crate) fn after_exit(spec: &Spec, how: &ExitCause) -> Option<StartFailure> {
+    let is_fitting = matches!(how, ExitCause::Status(2 | 126 | 127));
+    let path = program_path(spec).filter(|path| is_fitting && is_foreign(path))?;
+    Some(wrong_architecture(&path))
+}
+
+/// Whether a file is a program for another system or processor.
+fn is_foreign(path: &Path) -> bool {
+    /// The numbers of processors in an ELF file.
+    const MACHINES: [(&str, u8); 5] =
+        [("x86_64", 62), ("aarch64", 183), ("x86", 3), ("arm", 40), ("riscv64", 243)];
+    /// The first bytes of programs for Windows and macOS.
+    const OTHERS: [&[u8]; 4] =
+        [b"MZ", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe"];
+    let start = first_bytes(path).unwrap_or_default();
+    if start.starts_with(b"\x7fELF") {
+        let own = MACHINES.iter().find(|(name, _)| *name == std::env::consts::ARCH);
+        let fits = own.is_none_or(|(_, number)| start.get(18) == Some(number));
+        return !fits || cfg!(target_os = "macos");
+    }
+    OTHERS.iter().any(|it| start.starts_with(it)) && !cfg!(target_os = "macos")
+}
+
 /// `ERROR_BAD_EXE_FORMAT`
 #[cfg(not(unix))]
 fn is_exec_format_error(error: &io::Error) -> bool {
@@ -241,9 +270,7 @@ fn is_exec_format_error(error: &io::Error) -> bool {
 }
 
 fn wrong_architecture(path: &Path) -> StartFailure {
-    let start = first_line(path).unwrap_or_default();
-    let is_binary =
-        ["\u{7f}ELF", "MZ", "\u{fffd}\u{fffd}\u{fffd}"].iter().any(|it| start.starts_with(it));
+    let is_binary = is_foreign(path);
     match is_binary {
         true => failure(
             StartProblem::WrongArchitecture,

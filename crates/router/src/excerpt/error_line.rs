@@ -7,7 +7,12 @@ pub(super) fn find(lines: &[&str]) -> Option<Block> {
     let line = lines[index].trim().trim_start_matches("× ");
     let causes = causes(&lines[index + 1..]);
     let end = index + 1 + causes.iter().map(|(at, _)| at + 1).max().unwrap_or_default();
-    let end = end + backtrace_length(&lines[end..]);
+    // The frames of a stack trace without this line belong to the module `stack`.
+    let next = lines[end..].iter().find(|line| !line.trim().is_empty());
+    let end = match next.is_some_and(|line| line.trim() == "Stack backtrace:") {
+        true => end + backtrace_length(&lines[end..]),
+        false => end,
+    };
     let causes = causes.into_iter().map(|(_, cause)| cause);
     let parts = std::iter::once(line.trim_end_matches(':').to_owned()).chain(causes);
     let text = parts.collect::<Vec<_>>().join(": ");

@@ -18,7 +18,7 @@ fn requests_to_a_crashed_agent_get_its_crash_report() {
         agent  > fs/read_text_file 0 {}
         p1     < ~fs/read_text_file #4 {}
         agent exits with status 3: no API key
-        p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) exited with status 3 while answering session/prompt; its last output: \"no API key\"; run the command by hand …","data":{"component":"agent","command":"run-agent","cause":"exited with status 3","status":3,"lastWords":["no API key"],"remedy":"…"}}
+        p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) exited with status 3 while answering session/prompt; its last output: \"no API key\"; log in with the agent's own program, …","data":{"component":"agent","command":"run-agent","cause":"exited with status 3","status":3,"lastWords":["no API key"],"remedy":"…"}}
         p1     < error 1 {"code":-32603,"message":"agent 'agent' (command: run-agent) exited with status 3 while answering other; …
         p1     > result #4 {"nobody":"waits"}
         p1     > ~third 2 {}
