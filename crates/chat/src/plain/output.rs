@@ -394,7 +394,17 @@ impl Output {
             TextKind::User => "> ",
             TextKind::Answer => "",
         };
-        let text = if self.text.is_none() { format!("{label}{text}") } else { text.to_owned() };
+        let text = match self.text {
+            Some(_) => text.to_owned(),
+            None => {
+                // A text does not start with empty lines.
+                let text = text.trim_start_matches('\n');
+                if text.is_empty() {
+                    return;
+                }
+                format!("{label}{text}")
+            }
+        };
         self.text = Some(kind);
         if self.options.terminal {
             match kind {

@@ -87,7 +87,8 @@ fn a_pipe_gets_the_answer_as_it_arrives_and_as_it_is() {
     let (mut view, out, _) = view(PIPE);
     view.prompt("hello");
     view.update(&chunk("agent_thought_chunk", "hm\n"), false);
-    view.update(&chunk("agent_message_chunk", "# A **title** "), false);
+    view.update(&chunk("agent_message_chunk", "\n"), false);
+    view.update(&chunk("agent_message_chunk", "\n# A **title** "), false);
     assert_eq!(out.text(), "> hello\nThought: hm\n# A **title** ");
     view.update(&chunk("agent_message_chunk", &format!("{}\n\n", "long ".repeat(30))), false);
     view.turn_ended(Some("cancelled"));

@@ -150,7 +150,9 @@ impl State {
         let hint = match open.chosen.and_then(|index| open.question.options.get(index)) {
             Some(chosen) => format!("  {}…", one_line(&chosen.name)),
             None if !self.editor.is_empty() && self.editor.search().is_none() => {
-                "  Your text is kept. Empty the line to answer with a key.".to_owned()
+                let long = "  Your text is kept. To answer, clear the line with Ctrl-U.";
+                let short = "  Clear the line to answer (Ctrl-U).";
+                if long.len() <= self.layout.width { long } else { short }.to_owned()
             }
             None if open.takes_answers(now) => "  Press a key to answer. Esc cancels.".to_owned(),
             None => "  …".to_owned(),
@@ -203,16 +205,16 @@ impl State {
             Activity::Idle => return self.facts_line(),
             Activity::Starting { since } => {
                 let name = awaited.unwrap_or("the chain");
-                (since, format!("starting {name}…"), " · Ctrl-C stops")
+                (since, format!("starting {name}…"), [" · Ctrl-C stops", " · Ctrl-C"])
             }
             Activity::Working { .. } if self.question.is_some() => {
                 return Line::styled("the agent waits for your answer", Style::DIM);
             }
             Activity::Working { since } => {
                 let name = awaited.unwrap_or("the agent");
-                (since, format!("waiting for {name}…"), " · Ctrl-C cancels")
+                (since, format!("waiting for {name}…"), [" · Ctrl-C cancels", " · Ctrl-C"])
             }
-            Activity::Cancelling { since } => (since, "cancelling…".to_owned(), ""),
+            Activity::Cancelling { since } => (since, "cancelling…".to_owned(), ["", ""]),
         };
         let elapsed = now.saturating_duration_since(since);
         let picture = (elapsed.as_millis() / PICTURE.as_millis()) as usize % SPINNER.len();
@@ -221,17 +223,18 @@ impl State {
         if elapsed >= Duration::from_secs(1) {
             line.push(format!(" {}", seconds(elapsed)), Style::DIM);
         }
-        if line.width() + help.chars().count() <= self.layout.width {
-            line.push(help, Style::DIM);
+        let room = self.layout.width.saturating_sub(line.width());
+        if let Some(help) = help.iter().find(|help| crate::text::width(help) <= room) {
+            line.push(*help, Style::DIM);
         }
         line
     }
 
     /// The facts that fit.
     fn facts_line(&self) -> Line {
-        let facts = self.facts.iter().map(String::as_str).chain(self.transcript.title());
+        let title = self.transcript.title().map(|title| format!("“{title}”"));
         let help = self.commands.iter().any(|it| it.name == "help").then_some("/help");
-        let facts = facts.chain(help);
+        let facts = self.facts.iter().map(String::as_str).chain(help).chain(title.as_deref());
         let mut line = Line::new();
         for fact in facts.map(one_line) {
             let separator = if line.spans.is_empty() { "" } else { " · " };

@@ -106,13 +106,16 @@ fn a_turn_goes_from_the_live_region_to_the_scrollback() {
     terminal.state.set_awaited(Some("sparkle"));
     assert_eq!(terminal.draw(), "\n⠋ waiting for sparkle… · Ctrl-C cancels\n>\n");
     terminal.wait(1200);
-    assert_eq!(terminal.draw(), "\n⠹ waiting for sparkle… 1 s\n>\n");
+    assert_eq!(terminal.draw(), "\n⠹ waiting for sparkle… 1 s · Ctrl-C\n>\n");
     terminal.answer("One.\n\nTwo");
     terminal.update(json!({
         "sessionUpdate": "plan", "entries": [{ "content": "step", "status": "in_progress" }],
     }));
     let live = terminal.draw();
-    assert_eq!(live, "\nTwo\n\nPlan (0 of 1 done)\n  ▸ step\n\n⠹ waiting for sparkle… 1 s\n>\n");
+    assert_eq!(
+        live,
+        "\nTwo\n\nPlan (0 of 1 done)\n  ▸ step\n\n⠹ waiting for sparkle… 1 s · Ctrl-C\n>\n"
+    );
     assert_eq!(terminal.printed, "you → sparkle → demo-agent\n\n> hello\n\nOne.\n");
     terminal.state.turn_ended(Some("end_turn"));
     terminal.state.set_facts(&["ask".into(), "model".into()]);
@@ -199,7 +202,7 @@ fn keys_from_before_a_question_do_not_answer_it() {
     assert!(terminal.write("1").is_empty(), "nobody can have read it");
     terminal.wait(600);
     assert!(terminal.write("y").is_empty(), "the line is not empty");
-    assert!(terminal.draw().contains("Your text is kept."));
+    assert!(terminal.draw().contains("  Clear the line to answer (Ctrl-U).\n"));
     assert_eq!(terminal.state.editor.text(), "1y");
     terminal.control('u');
     assert_eq!(terminal.write("a"), choice(1));
