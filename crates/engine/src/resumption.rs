@@ -20,7 +20,8 @@ impl Resumption {
         };
         let resume = [
             &["agentCapabilities", "sessionCapabilities", "resume"][..],
-            &["capabilities", "session", "resume"][..],
+            // In ACP version 2, every agent with sessions supports `session/resume`.
+            &["capabilities", "session"][..],
         ];
         if resume.into_iter().any(is_set) {
             return Some(Resumption::Resume);
@@ -74,9 +75,10 @@ mod tests {
             Some(Resumption::Load)
         );
         assert_eq!(
-            offered(r#"{"capabilities":{"session":{"resume":{}}}}"#),
+            offered(r#"{"protocolVersion":2,"capabilities":{"session":{}}}"#),
             Some(Resumption::Resume)
         );
+        assert_eq!(offered(r#"{"protocolVersion":2,"capabilities":{"session":null}}"#), None);
         assert_eq!(offered(r#"{"agentCapabilities":{"loadSession":false}}"#), None);
         assert_eq!(offered("{}"), None);
     }

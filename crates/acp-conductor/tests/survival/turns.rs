@@ -9,7 +9,7 @@ use super::chain::{ScriptedChain, forward_next, kill, prompt, status};
 use super::new_setup;
 
 /// A result of `initialize` for version 2, from an agent that can resume sessions.
-const VERSION_2: &str = r#"{"protocolVersion":2,"info":{"name":"a","version":"1"},"capabilities":{"session":{"resume":{},"mcp":{"acp":{}}}}}"#;
+const VERSION_2: &str = r#"{"protocolVersion":2,"info":{"name":"a","version":"1"},"capabilities":{"session":{"mcp":{"acp":{}}}}}"#;
 
 fn state(session: &str, state: &str) -> String {
     let params = format!(
