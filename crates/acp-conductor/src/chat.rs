@@ -15,7 +15,8 @@ use std::future::Future;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chat::Input;
@@ -101,7 +102,8 @@ pub async fn run(
         tag.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     let (view, input) = start_view(&options)?;
     let shown = view.clone();
-    config.tap = Some(tap(&names, options.wire, &view));
+    options.chat.wire.store(options.wire.is_some(), Ordering::Relaxed);
+    config.tap = Some(tap(&names, &options, &view));
     let (ours, theirs) = tokio::io::duplex(PIPE);
     let (reader, writer) = tokio::io::split(theirs);
     let mut chain = pin!(run_chain(config, (Box::new(reader), Box::new(writer)), stop));
@@ -172,15 +174,20 @@ fn start_view(options: &Options) -> Result<(SharedView, Input), String> {
 }
 
 /// A tap that tells the view about messages and about the component that is awaited.
-fn tap(names: &[String], wire: Option<WireDetail>, view: &SharedView) -> Tap {
-    let view = view.clone();
-    let wire = wire.map(|detail| WireLog::new(names, detail));
+fn tap(names: &[String], options: &Options, view: &SharedView) -> Tap {
+    let (view, shown) = (view.clone(), Arc::clone(&options.chat.wire));
+    // A person can show the messages later. The numbers of requests are then those since the start.
+    let detail = options.wire.or(options.chat.interactive.then_some(WireDetail::Folded));
+    let wire = detail.map(|detail| WireLog::new(names, detail));
     let state = Mutex::new((Awaited::new(names), wire));
     Tap::new(move |event| {
         let (awaited, wire) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut view = view.lock();
         if let Some(wire) = wire {
-            wire.rows(event).iter().for_each(|row| view.wire(row));
+            let rows = wire.rows(event);
+            if shown.load(Ordering::Relaxed) {
+                rows.iter().for_each(|row| view.wire(row));
+            }
         }
         if awaited.update(event) {
             view.awaited(awaited.component());

@@ -52,10 +52,11 @@ pub(crate) enum Own {
     Logout,
     Cwd,
     Unfold,
+    Wire,
 }
 
 /// The commands of the chat: name, argument, description.
-const OWN: [(Own, &str, &str, &str); 13] = [
+const OWN: [(Own, &str, &str, &str); 14] = [
     (Own::Help, "help", "", "List the commands and keys"),
     (Own::New, "new", "", "Start a new session"),
     (Own::Sessions, "sessions", "", "List the earlier sessions of this folder"),
@@ -68,6 +69,7 @@ const OWN: [(Own, &str, &str, &str); 13] = [
     (Own::Logout, "logout", "", "Log out"),
     (Own::Cwd, "cwd", "", "Show the folder of the session"),
     (Own::Unfold, "unfold", "[N]", "Show the last folded output in full, or output number N"),
+    (Own::Wire, "wire", "[on|off]", "Show the messages between the components, or stop that"),
     (Own::Exit, "exit", "", "Leave the chat (also /quit and Ctrl-D)"),
 ];
 

@@ -26,6 +26,8 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use acp_wire::printable::one_line;
@@ -68,6 +70,8 @@ pub struct Options {
     pub next_step: String,
     /// The command that starts this chat again. `ID` stands for the session.
     pub resume_command: String,
+    /// Whether the messages between the components are shown. `/wire` changes it.
+    pub wire: Arc<AtomicBool>,
     /// The environment variables of terminals that the agent creates.
     pub environment: Vec<(OsString, OsString)>,
 }

@@ -72,6 +72,8 @@ pub fn start(options: Options) -> io::Result<(SharedView, Receiver<UserInput>)> 
     let (columns, rows) = device::size();
     let mut state = State::new(options.color, columns, rows, entries);
     state.transcript = Transcript::new(&options.folder);
+    // A sign of life in the first frame.
+    state.set_activity(Activity::Starting { since: Instant::now() });
     state.header(&options.chain);
     if let Some(note) = note {
         state.note(&note);

@@ -71,8 +71,8 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
 /// # Errors
 /// A JSON-RPC error: the file cannot be read, is not text, or is too large.
 pub fn read_text(path: &Path, line: Option<u64>, limit: Option<u64>) -> Result<String, Value> {
-    let file = File::open(path).map_err(|error| io_error("read", path, &error))?;
-    let metadata = file.metadata().map_err(|error| io_error("read", path, &error))?;
+    // Before the file is opened: that could wait for the other end of a pipe.
+    let metadata = fs::metadata(path).map_err(|error| io_error("read", path, &error))?;
     if !metadata.is_file() {
         let what = if metadata.is_dir() { "is a directory" } else { "is not a regular file" };
         let why = format!("cannot read {}: it {what}", path.display());
@@ -89,6 +89,7 @@ pub fn read_text(path: &Path, line: Option<u64>, limit: Option<u64>) -> Result<S
     if line.is_none() && limit.is_none() && metadata.len() > MAX_TEXT {
         return Err(too_large());
     }
+    let file = File::open(path).map_err(|error| io_error("read", path, &error))?;
     let bytes = match read_lines(BufReader::new(file), line.unwrap_or(1).max(1), limit) {
         Ok(Lines::Read(bytes)) => bytes,
         Ok(Lines::TooLarge) => return Err(too_large()),
@@ -148,8 +149,8 @@ pub fn write_text(path: &Path, content: &str) -> Result<(), Value> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(failed)?;
     }
-    let existing = match OpenOptions::new().write(true).open(path) {
-        Ok(file) => Some(file.metadata().map_err(failed)?),
+    let existing = match fs::metadata(path) {
+        Ok(metadata) => Some(metadata),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(failed(error)),
     };
@@ -158,6 +159,10 @@ pub fn write_text(path: &Path, content: &str) -> Result<(), Value> {
             "cannot write {}: it is not a regular file",
             path.display()
         )));
+    }
+    if existing.is_some() {
+        // A file that may not be written is not replaced.
+        OpenOptions::new().write(true).open(path).map_err(failed)?;
     }
     let (temporary, file) = create_temporary(path, existing.is_some()).map_err(failed)?;
     let written = replace(path, &temporary, file, existing.as_ref(), content);

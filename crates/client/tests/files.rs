@@ -54,6 +54,11 @@ fn files_that_are_not_text_are_refused() {
     assert!(message(&error).contains("is a directory"), "{error}");
     let error = read_text(Path::new("/dev/zero"), None, None).expect_err("a device");
     assert!(message(&error).contains("not a regular file"), "{error}");
+    let pipe = folder.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    // Both would wait for another process.
+    assert!(read_text(&pipe, None, None).is_err() && write_text(&pipe, "x").is_err());
     assert!(write_text(&folder, "x").is_err());
     assert!(write_text(Path::new("/dev/null"), "x").is_err());
 }

@@ -1,5 +1,7 @@
 //! Performs the slash commands.
 
+use std::sync::atomic::Ordering;
+
 use serde_json::Value;
 
 use super::sessions::Opening;
@@ -27,6 +29,7 @@ impl Conversation {
             Own::Config => self.settings.iter().any(|it| it.kind == Kind::Option),
             Own::Login => self.can_login(),
             Own::Logout => self.can_logout(),
+            Own::Wire => self.options.interactive || self.options.wire.load(Ordering::Relaxed),
             Own::Help | Own::Exit | Own::New | Own::Cwd | Own::Unfold => true,
         }
     }
@@ -115,7 +118,23 @@ impl Conversation {
                 self.view.lock().note(&folder);
             }
             Own::Unfold => self.view.lock().unfold(argument.parse().ok()),
+            Own::Wire => self.show_wire(argument),
         }
+    }
+
+    /// `/wire`: shows the messages between the components, or stops that.
+    fn show_wire(&mut self, argument: &str) {
+        let shown = match argument {
+            "on" => true,
+            "off" => false,
+            "" => !self.options.wire.load(Ordering::Relaxed),
+            _ => return self.show_error("Enter /wire on or /wire off."),
+        };
+        self.options.wire.store(shown, Ordering::Relaxed);
+        self.view.lock().note(match shown {
+            true => "The messages between the components are shown. /wire off stops that.",
+            false => "The messages between the components are not shown.",
+        });
     }
 
     fn change_setting(&mut self, category: &str, plural: &str, argument: &str) {

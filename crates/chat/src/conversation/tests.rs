@@ -383,7 +383,7 @@ fn modes_and_commands_of_the_agent_are_facts_and_commands() {
         json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands }),
     );
     let shown = chat.view.take().join("\n");
-    assert!(shown.contains("commands help new mode cwd unfold exit web"), "{shown}");
+    assert!(shown.contains("commands help new mode cwd unfold wire exit web"), "{shown}");
     // A mode can be changed while the agent is working.
     chat.enter("hello");
     chat.enter("/mode ask");
@@ -471,4 +471,17 @@ fn all_pages_of_the_sessions_are_listed_and_a_slow_load_can_be_cancelled() {
     chat.conversation.on_message(Some(Incoming::Answer { id, outcome: Ok(json!({})) }));
     chat.enter("hello");
     assert_eq!(chat.end_turn()["sessionId"], "s");
+}
+
+#[test]
+fn the_messages_between_the_components_are_shown_on_request() {
+    let mut chat = Chat::open(json!({}));
+    let wire = chat.conversation.options.wire.clone();
+    let is_shown = || wire.load(std::sync::atomic::Ordering::Relaxed);
+    for (line, shown) in
+        [("/wire", true), ("/wire on", true), ("/wire off", false), ("/wire x", false)]
+    {
+        chat.enter(line);
+        assert_eq!(is_shown(), shown, "{line}");
+    }
 }
