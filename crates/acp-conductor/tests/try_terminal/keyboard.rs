@@ -120,8 +120,10 @@ fn a_key_from_before_a_question_does_not_answer_it() {
     terminal.idle();
     // All of this is typed before the question can be there.
     terminal.press(&["edit notes.txt two", "Enter", "1", "Enter", "y"]);
-    let screen = terminal.see("Your text is kept.");
-    assert!(screen.contains("queued: 1") && screen.ends_with("> y"), "{screen}");
+    terminal.wait("the question", |screen| {
+        let kept = screen.contains("queued: 1") && screen.ends_with("> y");
+        kept && screen.contains("Your text is kept.")
+    });
     let text = std::fs::read_to_string(terminal.work().join("notes.txt")).expect("a file");
     assert_eq!(text, "one\n", "nothing was answered");
     terminal.press(&["BSpace"]);

@@ -180,11 +180,15 @@ impl Tmux {
     /// Waits until the screen fulfils a condition. Returns the screen.
     pub(crate) fn wait(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
         let began = Instant::now();
+        let mut before = String::new();
         loop {
             let screen = self.screen();
-            if is_there(&screen) {
+            // tmux may have drawn a part of a frame. The next look shows the rest.
+            let seen = masked(&screen);
+            if is_there(&screen) && seen == before {
                 return screen;
             }
+            before = seen;
             assert!(began.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?} in:\n{screen}");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -195,13 +199,15 @@ impl Tmux {
         self.wait(text, |screen| screen.contains(text))
     }
 
-    /// Waits until the chat waits for a prompt: the last row is an empty input line.
+    /// Waits until the chat waits for a prompt: the last row is an empty input line, and the status has facts.
     pub(crate) fn idle(&self) -> String {
         self.wait("an empty input line", |screen| {
             let busy = ["waiting for", "starting", "cancelling"];
             let mut rows = screen.lines().rev();
             let input = rows.next() == Some(">");
-            input && rows.next().is_none_or(|status| !busy.iter().any(|it| status.contains(it)))
+            let idle =
+                |status: &str| !status.is_empty() && !busy.iter().any(|it| status.contains(it));
+            input && rows.next().is_some_and(idle)
         })
     }
 }
