@@ -343,6 +343,8 @@ say_next_steps() {
 
 main() {
     set -u
+    # With --prefix /usr/local, all users need the new folders.
+    umask 022
     temporary='' unfinished=''
     trap clean_up EXIT
     trap 'exit 129' HUP

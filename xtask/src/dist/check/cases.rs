@@ -355,8 +355,9 @@ impl<'a> InstallTest<'a> {
     }
 
     fn other_folders(&self) -> Result<(), String> {
-        self.system.succeed(&format!("cd /opt && {INSTALL} --prefix 'my folder'"))?;
+        self.system.succeed(&format!("cd /opt && umask 077 && {INSTALL} --prefix 'my folder'"))?;
         self.works("'/opt/my folder/bin/conductor'")?;
+        expect(&self.system.succeed("stat -c %a '/opt/my folder/bin'")?, "755")?;
         fs::metadata(self.system.path("/opt/my folder/share/man/man1/conductor.1"))
             .map_err(at(Path::new("the manual page")))?;
         self.system.succeed("sh /install.sh --prefix '/opt/my folder' --uninstall")?;
