@@ -122,7 +122,7 @@ enum Pending {
     Prompt,
     /// The new value of a setting.
     Set {
-        setting: Setting,
+        setting: Box<Setting>,
         value: Value,
     },
     /// The sessions of earlier pages.

@@ -181,7 +181,7 @@ impl Conversation {
             return;
         };
         let (method, params) = setting.request(&self.session, &value, self.version);
-        self.request(method, &params, Pending::Set { setting: setting.clone(), value });
+        self.request(method, &params, Pending::Set { setting: Box::new(setting.clone()), value });
     }
 
     pub(super) fn on_set(
