@@ -380,7 +380,8 @@ fn published_repository(page: &str) -> Result<&str, String> {
 /// The time to read a text, and to paste its blocks.
 fn reading_time(text: &str) -> Duration {
     let words = text.split_whitespace().count();
-    let pasted = u32::try_from(blocks(text).len()).unwrap_or(u32::MAX);
+    let pasted = blocks(text).iter().filter(|block| !block.info.starts_with("text")).count();
+    let pasted = u32::try_from(pasted).unwrap_or(u32::MAX);
     Duration::from_secs((words * 60 / WORDS_PER_MINUTE) as u64) + PASTE * pasted
 }
 
@@ -434,7 +435,7 @@ mod tests {
 
     #[test]
     fn reading_and_pasting_take_time() {
-        let text = format!("{}\n```sh\na\n```\n", "word ".repeat(197));
+        let text = format!("{}\n```sh\na\n```\n```text\n```\n", "word ".repeat(195));
         assert_eq!(reading_time(&text), Duration::from_secs(60) + PASTE);
     }
 }
