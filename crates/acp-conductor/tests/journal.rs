@@ -100,7 +100,7 @@ fn flow_control_replays_identically() {
 fn the_messages_of_an_mcp_client_replay_identically() {
     let directory = directory("journal-mcp");
     let mut command = Command::new(CONDUCTOR);
-    command.args(["try", "--prompt", "Which tools do you have?"]);
+    command.args(["try", "--prompt", "hello", "--", "sparkle", "demo-agent"]);
     command.env("CONDUCTOR_JOURNAL", &directory);
     let caches = testkit::test_chain::directory("journal-mcp-caches");
     let output = command.env("XDG_CACHE_HOME", &caches).env("XDG_RUNTIME_DIR", &caches).output();

@@ -93,6 +93,14 @@ impl Terminal {
     }
 }
 
+/// A test that fails leaves no process.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// The end of the welcome.
 const WELCOME: &str = "Ctrl-D leaves.";
 
