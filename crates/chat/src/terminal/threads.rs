@@ -23,6 +23,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// How often the keyboard thread checks whether the chat has ended.
 const KEYBOARD: Duration = Duration::from_millis(200);
 
+/// How long to wait for events that have arrived already. It cannot be zero.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
 /// The maximum number of inputs that the conversation has not read.
 const INPUTS: usize = 64;
 
@@ -199,11 +202,12 @@ impl Shared {
                 let _ = sender.blocking_send(UserInput::End);
                 return;
             }
-            let wait = if typed_ahead { Duration::ZERO } else { KEYBOARD };
+            let wait = if typed_ahead { AT_ONCE } else { KEYBOARD };
             let event = match event::poll(wait) {
                 Ok(true) => event::read(),
                 Ok(false) => {
                     typed_ahead = false;
+                    self.check_size();
                     continue;
                 }
                 Err(error) => Err(error),
@@ -235,6 +239,16 @@ impl Shared {
         }
     }
 
+    /// Draws again if the terminal has another size. Not every terminal tells.
+    fn check_size(&self) {
+        let (columns, rows) = device::size();
+        let mut core = self.lock();
+        if (core.state.layout.width, core.state.height) != (columns, rows) {
+            core.state.resize(columns, rows);
+            core.draw();
+        }
+    }
+
     /// Handles an event and those that have arrived with it, and draws the result.
     fn events(&self, first: Event, typed_ahead: bool) -> Vec<Action> {
         let mut core = self.lock();
@@ -256,7 +270,7 @@ impl Shared {
                 }
                 _ => {}
             }
-            let more = event::poll(Duration::ZERO).unwrap_or(false);
+            let more = event::poll(AT_ONCE).unwrap_or(false);
             next = if more { event::read().ok() } else { None };
         }
         core.draw();
