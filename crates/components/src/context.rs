@@ -73,11 +73,8 @@ impl BuiltIn for Context {
 
     fn check(&self) -> Result<(), OptionError> {
         let unreadable = |why| OptionError { kind: ErrorKind::UnreadableFile, why };
-        let files = self.files.iter().filter(|it| it.is_absolute());
-        files
-            .map(|path| self.check_file(Path::new("/"), path))
-            .collect::<Result<(), _>>()
-            .map_err(unreadable)
+        let mut files = self.files.iter().filter(|it| it.is_absolute());
+        files.try_for_each(|path| self.check_file(Path::new("/"), path)).map_err(unreadable)
     }
 
     fn build(&self) -> acp_proxy::Component {

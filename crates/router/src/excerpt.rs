@@ -34,12 +34,15 @@ struct Block {
     text: String,
 }
 
+/// Finds the last block of some tools in the lines of an output.
+type Finder = fn(&[&str]) -> Option<Block>;
+
 /// The excerpt of the output of a program that has failed, as one line. Empty if there is no output.
 pub fn excerpt(output: &[String]) -> String {
     let lines: Vec<String> =
         output.iter().map(|line| printable::plain(line).trim_end().replace('\t', "    ")).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let finders: [fn(&[&str]) -> Option<Block>; 6] =
+    let finders: [Finder; 6] =
         [compiler::find, python::find, panic::find, stack::find, npm::find, error_line::find];
     // Of two blocks that end at the same line, the one of the more specific module is the first in the list.
     let mut latest: Option<Block> = None;
