@@ -15,11 +15,11 @@ use crate::config::Config;
 use crate::run::Shell;
 use crate::wait_report::WaitReport;
 use acp_wire::printable::one_line;
-use client::error::{Login, Source, describe, logins};
+use client::error::{Source, describe, logins, remedies};
 
 /// The `initialize` request of a typical editor.
 const INITIALIZE: &str = concat!(
-    r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true},"clientInfo":{"name":"conductor","version":""#,
+    r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true,"auth":{"terminal":true}},"clientInfo":{"name":"conductor","version":""#,
     env!("CARGO_PKG_VERSION"),
     "\"}}}\n"
 );
@@ -179,7 +179,7 @@ impl Shell {
                 Role::Agent => {
                     let command = chain.component(seat).map(|it| it.command.as_str());
                     let logins = logins(&answered, command.unwrap_or_default());
-                    logins.iter().map(Login::remedy).collect()
+                    remedies(&logins)
                 }
                 Role::Proxy => Vec::new(),
             },

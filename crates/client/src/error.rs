@@ -12,7 +12,7 @@ use crate::payload;
 
 mod login;
 
-pub use login::{Login, LoginHow, logins};
+pub use login::{Login, LoginHow, logins, remedies};
 
 /// The JSON-RPC error code of ACP for a request that needs a login.
 pub const AUTH_REQUIRED: i64 = -32000;
@@ -253,7 +253,7 @@ fn login_remedy(source: &Source<'_>) -> Vec<String> {
                 "log in with the agent's own program, or give {program} its API key in the environment; the agent advertises no login"
             )]
         }
-        false => logins.iter().map(Login::remedy).collect(),
+        false => remedies(&logins),
     }
 }
 
@@ -263,7 +263,7 @@ fn login_hint(source: &Source<'_>) -> Vec<String> {
         return Vec::new();
     }
     let logins = source.greeting.map(|it| logins(it, source.command)).unwrap_or_default();
-    logins.iter().map(|it| format!("if the agent is not set up: {}", it.remedy())).collect()
+    remedies(&logins).iter().map(|it| format!("if the agent is not set up: {it}")).collect()
 }
 
 /// The remedies for errors that are not about a login.

@@ -19,14 +19,20 @@ pub fn show(text: &str) {
     let width = if width == 0 { 80 } else { width };
     let text = acp_wire::printable::one_line(text);
     let text: String = text.chars().take(width - 1).collect();
-    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    *shown = true;
-    let _ = stderr().write_all(format!("{CLEAR}{text}").as_bytes());
+    // The background thread holds the lock while it writes. If nobody reads standard error, it waits, but the chain must not.
+    if let Ok(mut shown) = SHOWN.try_lock() {
+        *shown = true;
+        let _ = stderr().write_all(format!("{CLEAR}{text}").as_bytes());
+    }
 }
 
-/// Removes the line.
+/// Removes the line. If the background thread is writing at this moment, it has removed the line already.
 pub fn clear() {
-    let _ = Stderr.write_all(b"");
+    if let Ok(mut shown) = SHOWN.try_lock()
+        && std::mem::take(&mut *shown)
+    {
+        let _ = stderr().write_all(CLEAR.as_bytes());
+    }
 }
 
 /// Standard error for other lines: the line about the progress is removed before them.

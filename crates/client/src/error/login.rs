@@ -103,13 +103,37 @@ fn quote(word: &str) -> String {
     }
 }
 
+/// What the user has to do for each login, one line each. The logins that the client performs share a line.
+pub fn remedies(logins: &[Login]) -> Vec<String> {
+    let is_request = |it: &&Login| it.how == LoginHow::Authenticate;
+    let (requests, others): (Vec<&Login>, Vec<&Login>) = logins.iter().partition(is_request);
+    let mut lines: Vec<String> = others.into_iter().map(Login::remedy).collect();
+    match requests.as_slice() {
+        [] => {}
+        [only] => lines.push(only.remedy()),
+        several => {
+            let names: Vec<String> = several.iter().map(|it| it.title()).collect();
+            lines.push(format!(
+                "type /login in `conductor try`, or choose a login in your editor: {}",
+                names.join("; ")
+            ));
+        }
+    }
+    lines
+}
+
 impl Login {
-    /// What the user has to do, as one line.
-    pub fn remedy(&self) -> String {
-        let about = match self.description.as_str() {
+    /// The name, and the description in parentheses.
+    fn title(&self) -> String {
+        match self.description.as_str() {
             "" => self.name.clone(),
             description => format!("{} ({description})", self.name),
-        };
+        }
+    }
+
+    /// What the user has to do, as one line.
+    pub fn remedy(&self) -> String {
+        let about = self.title();
         match &self.how {
             LoginHow::Terminal(command) => format!("{about}: run `{command}` in a terminal"),
             LoginHow::Environment { variables, link } => {

@@ -75,9 +75,9 @@ fn a_missing_login_comes_with_the_ways_to_log_in() {
         [
             "Claude Subscription (Use Claude subscription): run `A='b c' claude-agent-acp --cli 'auth login'` in a terminal",
             "Console: run `/usr/bin/node x.js --cli` in a terminal",
-            "Log in with Google: choose this login in your editor, or type /login in `conductor try`",
             "API key: set KEY in the environment of the agent (see https://keys.example)",
             "Old: set OLD_KEY in the environment of the agent",
+            "Log in with Google: choose this login in your editor, or type /login in `conductor try`",
         ]
     );
 }
@@ -118,4 +118,21 @@ fn known_reasons_have_a_remedy() {
     assert!(remedy(-32603, "fetch failed").contains("network"));
     assert!(remedy(-32603, "429 Too Many Requests").contains("wait"));
     assert!(remedy(-32603, "Invalid API key").contains("log in"));
+}
+
+/// gemini advertises four logins that the client performs.
+#[test]
+fn logins_that_the_client_performs_share_a_line() {
+    let greeting = json!({"authMethods": [
+        {"id": "a", "name": "Google", "description": "your account"},
+        {"id": "b", "name": "API key"},
+    ]});
+    let error = json!({"code": -32000, "message": "Gemini API key is missing or not configured."});
+    let described = describe(&error, &source(&greeting));
+    assert_eq!(
+        described.remedy,
+        [
+            "type /login in `conductor try`, or choose a login in your editor: Google (your account); API key"
+        ]
+    );
 }
