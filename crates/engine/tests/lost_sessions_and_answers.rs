@@ -82,7 +82,7 @@ fn a_request_whose_answer_cannot_be_read_gets_an_error() {
         agent  < a #1 {}
         agent  > {"jsonrpc":"2.0","id":"#1","result":tru}
         warning about agent: agent 'agent' sent a bad line: …
-        editor < error 5 {"code":-32603,"message":"agent 'agent' sent a bad line: …; its answer could not be read; send the request again; …"}
+        editor < error 5 {"code":-32603,"message":"agent 'agent' sent a bad line: not JSON: expected a value at byte 38; its answer could not be read; send the request again; if this repeats, report it to the developers of that program [more: conductor errors bad-message]","data":{"code":"bad-message"}}
         "##,
     );
 }
