@@ -8,9 +8,10 @@ mod table;
 
 pub use stream::{Block, MarkdownStream};
 
+use acp_wire::printable::one_line;
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::text::{Color, Line, Style, width, wrap};
+use crate::text::{Color, Line, Style, clean, width, wrap};
 use table::Table;
 
 /// The maximum depth of lists and quotes that is indented. Deeper ones are shown at this depth.
@@ -110,10 +111,14 @@ impl Renderer {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) => match &mut self.code {
-                Some(code) => code.push_str(&text),
-                None => self.push(&text),
-            },
+            Event::Text(text) => {
+                // An entity such as `&#27;` can be any character.
+                let text = clean(&text);
+                match &mut self.code {
+                    Some(code) => code.push_str(&text),
+                    None => self.push(&text),
+                }
+            }
             Event::Code(code) => self.inline_code(&code),
             Event::Html(html) => self.push(&html),
             Event::InlineHtml(html) => match &*html {
@@ -311,7 +316,7 @@ impl Renderer {
             self.styles.push(Style { underline: true, ..Style::PLAIN });
         }
         let start = self.inline.text().len();
-        self.links.push(Link { url: url.to_owned(), start, image });
+        self.links.push(Link { url: one_line(url), start, image });
     }
 
     fn close_link(&mut self) {

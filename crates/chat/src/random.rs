@@ -18,7 +18,7 @@ impl Random {
 
     /// A text of Markdown, Unicode and control characters.
     pub(crate) fn text(&mut self) -> String {
-        const PARTS: [&str; 58] = [
+        const PARTS: [&str; 62] = [
             "word",
             " ",
             " ",
@@ -49,6 +49,10 @@ impl Random {
             "<div>\n",
             "</div>",
             "&amp;",
+            "&#27;",
+            "&#x202e;",
+            "&#10;",
+            "&#9;",
             "\t",
             "    ",
             "漢字",

@@ -89,6 +89,16 @@ fn tables_fit_into_the_width() {
     );
 }
 
+/// An entity can stand for a control character, or for one that reverses the text.
+#[test]
+fn entities_are_not_a_way_around_the_removal_of_control_characters() {
+    let text = "a&#27;[31mb&#x1b;]0;title&#7;c&#8;d&#x202e;e&#155;f";
+    assert_eq!(rendered(text, 60), "a[31mb]0;titlecdef");
+    assert_eq!(rendered("[a&#27;b](https://c.org/&#27;[32m)", 60), "ab (https://c.org/)");
+    assert_eq!(rendered("![a](b&#x202e;c)", 60), "[image: a (bc)]");
+    assert_eq!(rendered("| a&#27; |\n|--|\n| b&#9;c |", 60), "a\n──────\nb    c");
+}
+
 #[test]
 fn a_screen_reader_gets_neither_tables_nor_drawn_lines() {
     let text = "- one\n\n---\n\n> two\n\n| A | B |\n|--|--|\n| 1 | 2 |\n";
