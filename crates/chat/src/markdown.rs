@@ -46,7 +46,17 @@ fn options() -> Options {
 
 /// Renders Markdown. The text must be clean.
 pub fn render(markdown: &str, layout: Layout) -> Vec<Line> {
-    let mut renderer = Renderer::new(layout);
+    rendered(markdown, None, layout)
+}
+
+/// Renders a block of a text that is arriving.
+pub fn render_block(block: &Block, layout: Layout) -> Vec<Line> {
+    rendered(&block.markdown, block.number, layout)
+}
+
+/// Renders Markdown. `number` replaces the number of its first item.
+fn rendered(markdown: &str, number: Option<u64>, layout: Layout) -> Vec<Line> {
+    let mut renderer = Renderer { number, ..Renderer::new(layout) };
     for event in Parser::new_ext(markdown, options()) {
         renderer.event(event);
     }
@@ -80,6 +90,8 @@ struct Renderer {
     containers: Vec<Container>,
     /// The number of the next item of each open list. `None` for a list without numbers.
     lists: Vec<Option<u64>>,
+    /// The number of the first item, if it is not the one in the text.
+    number: Option<u64>,
     /// The text of the current paragraph, heading or cell.
     inline: Line,
     /// The width of the text since the last line break.
@@ -98,6 +110,7 @@ impl Renderer {
             lines: Vec::new(),
             containers: Vec::new(),
             lists: Vec::new(),
+            number: None,
             inline: Line::new(),
             line_width: 0,
             styles: Vec::new(),
@@ -161,7 +174,7 @@ impl Renderer {
                 if !self.containers.last().is_some_and(|it| it.item) {
                     self.separate();
                 }
-                self.lists.push(start);
+                self.lists.push(start.map(|start| self.number.take().unwrap_or(start)));
             }
             Tag::Item => self.start_item(),
             Tag::Table(alignments) => {

@@ -4,8 +4,9 @@ use pulldown_cmark::Alignment;
 
 use crate::text::{Line, Style, wrap};
 
-/// The least width of a column. In narrower terminals, each row is shown as a list.
-const LEAST: usize = 5;
+/// Longer words than this are broken to make a column narrower. In a terminal that is still too narrow, each row is shown
+/// as a list.
+const UNBROKEN: usize = 12;
 
 /// The maximum number of columns that is shown as a table.
 const MAX_COLUMNS: usize = 50;
@@ -52,16 +53,19 @@ impl Table {
             let cells = self.rows.iter().filter_map(|row| row.get(index));
             cells.map(Line::width).max().unwrap_or(0).max(1)
         };
+        let least = |index: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(index));
+            cells.map(longest_word).max().unwrap_or(0).clamp(1, UNBROKEN)
+        };
         let mut widths: Vec<usize> = (0..count).map(of_column).collect();
+        let least: Vec<usize> = (0..count).map(least).collect();
         let room = room.checked_sub((count - 1) * SEPARATOR.chars().count())?;
         widths.iter_mut().for_each(|width| *width = (*width).min(room.max(1)));
         while widths.iter().sum::<usize>() > room {
             // The widest column becomes narrower.
-            let widest = widths.iter_mut().max()?;
-            if *widest <= LEAST {
-                return None;
-            }
-            *widest -= 1;
+            let can_shrink = (0..count).filter(|index| widths[*index] > least[*index]);
+            let widest = can_shrink.max_by_key(|index| widths[*index])?;
+            widths[widest] -= 1;
         }
         Some(widths)
     }
@@ -135,4 +139,9 @@ impl Table {
         }
         lines
     }
+}
+
+/// The width of the longest word.
+fn longest_word(cell: &Line) -> usize {
+    cell.text().split_whitespace().map(crate::text::width).max().unwrap_or(0)
 }

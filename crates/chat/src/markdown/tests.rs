@@ -89,6 +89,19 @@ fn tables_fit_into_the_width() {
     );
 }
 
+#[test]
+fn a_table_whose_words_do_not_fit_is_shown_as_a_list() {
+    let table = "| Name | Description | Default |\n|--|--|--|\n| width | The number of columns | everything |\n";
+    assert_eq!(
+        rendered(table, 34),
+        "Name  │ Description   │ Default\n──────┼───────────────┼───────────\nwidth │ The number of │ everything\n      │ columns       │"
+    );
+    assert_eq!(
+        rendered(table, 30),
+        "• Name: width\n  Description: The number of\n    columns\n  Default: everything"
+    );
+}
+
 /// An entity can stand for a control character, or for one that reverses the text.
 #[test]
 fn entities_are_not_a_way_around_the_removal_of_control_characters() {
@@ -129,7 +142,7 @@ fn streamed(text: &str, random: &mut Random) -> Vec<Block> {
 fn joined(blocks: &[Block], layout: Layout) -> Vec<Line> {
     let mut lines = Vec::new();
     for block in blocks {
-        let rendered = render(&block.markdown, layout);
+        let rendered = render_block(block, layout);
         if !lines.is_empty() && !rendered.is_empty() && !block.continues {
             lines.push(Line::new());
         }
@@ -140,7 +153,7 @@ fn joined(blocks: &[Block], layout: Layout) -> Vec<Line> {
 
 #[test]
 fn a_text_that_arrives_in_parts_looks_like_the_whole_text() {
-    let text = "# Title\n\nA paragraph\nof two lines.\n\n- one\n- two\n  - nested\n- three\n\n1. a\n2. b\n\n\
+    let text = "# Title\n\nA paragraph\nof two lines.\n\n- one\n- two\n  - nested\n- three\n\n1. a\n1. b\n1. c\n\n\
         ```rust\nfn main() {\n\n    one();\n}\n```\n\n> quote\n> more\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n---\n\n~~~\n\
         ```\n~~~\n#hashtag\n\nlast";
     let layout = Layout { width: 30, color: true, linear: false };
@@ -173,6 +186,23 @@ fn a_paragraph_without_end_is_split() {
     assert!(blocks >= 2 && stream.pending().markdown.len() < 40_000, "{blocks}");
     let mut stream = MarkdownStream::default();
     assert!(!stream.push(&"x".repeat(100_000)).is_empty());
+}
+
+/// Otherwise the end of the code block would begin another one.
+#[test]
+fn a_long_line_of_code_that_arrives_in_parts_stays_code() {
+    let mut stream = MarkdownStream::default();
+    let mut blocks = stream.push("```json\n");
+    for _ in 0..1000 {
+        blocks.extend(stream.push(&"x".repeat(100)));
+    }
+    blocks.extend(stream.push("\n```\n\nThe *end*.\n"));
+    blocks.extend(stream.finish());
+    let layout = Layout { width: 80, color: true, linear: false };
+    let shown = shown(&joined(&blocks, layout));
+    assert!(shown.ends_with("xxx\n\nThe end."), "{}", &shown[shown.len() - 100..]);
+    assert_eq!(shown.matches('x').count(), 100_000);
+    assert!(shown.lines().rev().skip(2).all(|line| line.starts_with("  ")));
 }
 
 /// Random texts, whole and in parts: no panic, no line that is too wide, no control character.

@@ -8,7 +8,7 @@ use acp_wire::printable::{one_line, plain};
 use serde_json::Value;
 
 use super::Options;
-use crate::markdown::{Block, Layout, MarkdownStream, render};
+use crate::markdown::{Block, Layout, MarkdownStream, render_block};
 use crate::terminal::{Fold, Folds, question};
 use crate::text::{Color, Line, Style, wrap};
 use crate::transcript::tool_call::{self, Labels};
@@ -455,7 +455,7 @@ impl Output {
 
     /// Writes a block of a text on a terminal.
     fn block(&mut self, block: &Block) {
-        let lines = render(&block.markdown, self.layout());
+        let lines = render_block(block, self.layout());
         self.block_lines(block, lines);
         (self.block_lines, self.block_length) = (0, 0);
     }
@@ -470,7 +470,7 @@ impl Output {
             return;
         }
         self.block_length = block.markdown.len();
-        let mut lines = render(&block.markdown, layout);
+        let mut lines = render_block(&block, layout);
         // The last line may still grow.
         lines.pop();
         self.block_lines(&block, lines);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::folds::Fold;
 use super::state::{Group, OpenText, State};
-use crate::markdown::{Block, Layout, MarkdownStream, render};
+use crate::markdown::{Block, Layout, MarkdownStream, render, render_block};
 use crate::text::{Color, Line, Style, clean, wrap};
 use crate::transcript::tool_call::{self, Labels};
 use crate::transcript::{Piece, TextKind, plan};
@@ -158,7 +158,7 @@ impl State {
     }
 
     fn print_block(&mut self, block: &Block) {
-        let lines = render(&block.markdown, self.layout);
+        let lines = render_block(block, self.layout);
         let continues = block.continues && self.last == Some(Group::Answer);
         self.print(Group::Answer, lines, continues);
     }
