@@ -368,7 +368,7 @@ fn make_relative(value: &mut Value, folder: &str) {
     }
 }
 
-/// A call with the members of an update. In ACP version 2, `null` clears a member; in version 1, it is no change.
+/// A call with the members of an update. A member that is `null` stays as it was.
 fn merged(before: Option<Value>, update: &Value) -> Value {
     let mut call = match before {
         Some(Value::Object(call)) => call,

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::completion::{MAX_SHOWN, candidates};
 use super::pieces::thought;
-use super::question::options;
+use super::question::{options, short_options};
 use super::state::{Group, State};
-use crate::markdown::render;
+use crate::markdown::render_block;
 use crate::text::{Color, Line, Style, shorten_line, wrap};
 use crate::transcript::tool_call::{self, Labels};
 use crate::transcript::{TextKind, plan};
@@ -54,22 +54,23 @@ impl State {
         let status = self.status(now);
         let queued = self.queued_lines();
         let taken = lower.len() + menu.len() + queued.len() + 2;
-        let question = self.question_lines(height.saturating_sub(taken), now);
+        let room = height.saturating_sub(taken);
+        let question = self.question_lines(room, now);
+        let is_short_of_rows = question.len() > room;
         let mut lines = Vec::new();
         self.upper(&mut lines, now);
-        let mut rest: Vec<Line> = Vec::new();
-        for part in [question, queued] {
-            if !part.is_empty() {
-                rest.push(Line::new());
-                rest.extend(part);
-            }
-        }
-        rest.push(Line::new());
-        rest.push(status);
         // What does not fit is cut from the top.
-        let input_rows = lower.len();
-        let room = height.saturating_sub(input_rows);
-        lines.extend(rest);
+        let room = height.saturating_sub(lower.len());
+        if is_short_of_rows {
+            lines.extend(self.short_question(room));
+        } else {
+            for part in [question, queued].into_iter().filter(|part| !part.is_empty()) {
+                lines.push(Line::new());
+                lines.extend(part);
+            }
+            lines.push(Line::new());
+            lines.push(status);
+        }
         lines.drain(..lines.len().saturating_sub(room));
         if self.last.is_none() && lines.first().is_some_and(Line::is_blank) {
             lines.remove(0);
@@ -93,9 +94,10 @@ impl State {
             lines.extend(part);
         };
         if let Some(open) = &self.text {
-            let joined = open.stream.pending().continues && self.last == Some(Group::Answer);
+            let pending = open.stream.pending();
+            let joined = pending.continues && self.last == Some(Group::Answer);
             let text = match open.kind {
-                TextKind::Answer => render(&open.stream.pending().markdown, self.layout),
+                TextKind::Answer => render_block(&pending, self.layout),
                 TextKind::Thought => {
                     // Only the end of a long thought is laid out.
                     let start = open.whole.len().saturating_sub(THOUGHT_TEXT);
@@ -174,6 +176,18 @@ impl State {
         }
         lines.extend(choices);
         lines.push(shorten_line(&hint, self.layout.width));
+        lines
+    }
+
+    /// The question in as few rows as possible. The keys are more important than the title.
+    fn short_question(&self, room: usize) -> Vec<Line> {
+        let Some(open) = &self.question else { return Vec::new() };
+        let title = Line::styled("? ", Style::color(Color::Yellow))
+            .with(one_line(&open.question.title), Style::BOLD);
+        let nothing = Line::new();
+        let keys = wrap(&short_options(open), self.layout.width, &nothing, &nothing);
+        let mut lines = vec![shorten_line(&title, self.layout.width)];
+        lines.extend(keys.into_iter().take(room));
         lines
     }
 

@@ -47,7 +47,9 @@ impl State {
                 }
                 return Vec::new();
             }
-            KeyCode::Char(it) if plain && self.editor.is_empty() => {
+            KeyCode::Char(it)
+                if plain && self.editor.is_empty() && self.editor.search().is_none() =>
+            {
                 if let Some(choice) = self.choice(now, |question| question.of_key(it)) {
                     return choice;
                 }

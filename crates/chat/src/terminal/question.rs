@@ -169,3 +169,16 @@ pub(super) fn options(open: &OpenQuestion, layout: Layout) -> Vec<Line> {
     }
     lines
 }
+
+/// The options in one line, each with one key.
+pub(super) fn short_options(open: &OpenQuestion) -> Line {
+    let options = &open.question.options;
+    let mut line = Line::new();
+    for (index, option) in options.iter().enumerate() {
+        let key = letter(options, index).map_or((index + 1).to_string(), String::from);
+        line.push(if index > 0 { " · " } else { "" }, Style::DIM);
+        line.push(key, Style::BOLD);
+        line.push(format!(" {}", one_line(&option.name)), Style::PLAIN);
+    }
+    line
+}

@@ -191,6 +191,33 @@ fn a_question_shows_command_diff_and_keys_and_takes_one_key() {
 }
 
 #[test]
+fn a_question_in_a_low_terminal_shows_its_title_and_its_keys() {
+    let mut terminal = Terminal::new(70, 5);
+    terminal.work();
+    terminal.answer("Text above the question.");
+    terminal.state.set_question(Some(&question()));
+    let expected = "? Edit a.txt\ny Allow once · a Always allow · n Reject · 4 Ask me later\n>\n";
+    assert!(terminal.draw().ends_with(expected), "{}", terminal.draw());
+    terminal.state.resize(30, 4);
+    let expected = "y Allow once · a Always allow\n· n Reject · 4 Ask me later\n>\n";
+    assert!(terminal.draw().ends_with(expected), "{}", terminal.draw());
+}
+
+#[test]
+fn the_query_of_a_search_does_not_answer_a_question() {
+    let mut terminal = Terminal::new(50, 24);
+    terminal.work();
+    terminal.state.set_question(Some(&question()));
+    terminal.draw();
+    terminal.wait(600);
+    terminal.control('r');
+    assert!(terminal.write("y").is_empty());
+    assert!(terminal.draw().contains("search: y"));
+    terminal.press(KeyCode::Esc, KeyModifiers::NONE);
+    assert_eq!(terminal.write("y"), choice(0));
+}
+
+#[test]
 fn keys_from_before_a_question_do_not_answer_it() {
     let mut terminal = Terminal::new(50, 24);
     terminal.work();
