@@ -140,7 +140,7 @@ fn read_lines(mut file: impl BufRead, first: u64, limit: Option<u64>) -> io::Res
 }
 
 /// Writes a text: the whole file, or nothing if there is an error. Creates missing folders, and keeps the mode of an
-/// existing file.
+/// existing file. A file that cannot be replaced is overwritten: its folder may not be written, or it is a mount point.
 ///
 /// # Errors
 /// A JSON-RPC error: the file cannot be written.
@@ -160,16 +160,40 @@ pub fn write_text(path: &Path, content: &str) -> Result<(), Value> {
             path.display()
         )));
     }
-    if existing.is_some() {
-        // A file that may not be written is not replaced.
-        OpenOptions::new().write(true).open(path).map_err(failed)?;
+    // A file that may not be written is not replaced.
+    let current = match existing {
+        Some(_) => Some(OpenOptions::new().write(true).open(path).map_err(failed)?),
+        None => None,
+    };
+    match (write_and_replace(path, existing.as_ref(), content), current) {
+        (Err(error), Some(current)) if cannot_replace(&error) => overwrite(current, content),
+        (written, _) => written,
     }
-    let (temporary, file) = create_temporary(path, existing.is_some()).map_err(failed)?;
-    let written = replace(path, &temporary, file, existing.as_ref(), content);
+    .map_err(failed)
+}
+
+fn write_and_replace(
+    path: &Path,
+    existing: Option<&fs::Metadata>,
+    content: &str,
+) -> io::Result<()> {
+    let (temporary, file) = create_temporary(path, existing.is_some())?;
+    let written = replace(path, &temporary, file, existing, content);
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
-    written.map_err(failed)
+    written
+}
+
+fn cannot_replace(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | ResourceBusy | CrossesDevices)
+}
+
+fn overwrite(mut file: File, content: &str) -> io::Result<()> {
+    file.set_len(0)?;
+    file.write_all(content.as_bytes())?;
+    file.sync_data()
 }
 
 fn replace(

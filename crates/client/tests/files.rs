@@ -94,6 +94,18 @@ fn a_written_file_is_complete_and_keeps_its_mode() {
     assert!(message(&error).contains("cannot write"), "{error}");
 }
 
+/// Root may replace the file, and does.
+#[test]
+fn a_file_that_cannot_be_replaced_is_overwritten() {
+    let folder = directory("client-overwrite");
+    let path = file(&folder, "a", "a longer text");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o500)).expect("a mode");
+    let written = write_text(&path, "new");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).expect("a mode");
+    assert_eq!(written, Ok(()));
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "new");
+}
+
 #[test]
 fn links_and_dots_do_not_lead_out_of_the_folder() {
     let folder = directory("client-links");
