@@ -4,6 +4,8 @@ use crate::view::SlashCommand;
 
 /// The maximum length of a description in `/help`.
 const MAX_DESCRIPTION: usize = 70;
+/// The maximum length of the name of a command. A longer word is a text.
+const MAX_NAME: usize = 100;
 
 /// A line that the user has entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub(crate) fn parse(line: &str) -> Line {
         None => (rest, ""),
     };
     let is_name = |it: char| it.is_alphanumeric() || "-_:.".contains(it);
-    match !name.is_empty() && name.chars().all(is_name) {
+    match (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_name) {
         true => Line::Command { name: name.to_owned(), argument: argument.to_owned() },
         false => Line::Prompt(line.trim().to_owned()),
     }
@@ -109,7 +111,7 @@ pub(crate) fn help(commands: &[SlashCommand]) -> String {
         "" => format!("/{}", it.name),
         argument => format!("/{} {argument}", it.name),
     };
-    let row = |it: &SlashCommand| format!("  {:<21} {}", head(it), shorten(&it.description));
+    let row = |it: &SlashCommand| format!("  {:<21} {}", head(it), first_sentence(&it.description));
     let (of_agent, own): (Vec<&SlashCommand>, Vec<_>) = commands.iter().partition(|it| it.of_agent);
     let mut lines = Vec::new();
     if !of_agent.is_empty() {
@@ -134,12 +136,17 @@ pub(crate) fn help(commands: &[SlashCommand]) -> String {
 }
 
 /// The first sentence of a description, of limited length. Some agents send whole paragraphs.
-fn shorten(description: &str) -> String {
+fn first_sentence(description: &str) -> String {
     let sentence = description.split_inclusive(". ").next().unwrap_or_default().trim_end();
-    match sentence.chars().count() <= MAX_DESCRIPTION {
-        true => sentence.to_owned(),
-        false => {
-            let start: String = sentence.chars().take(MAX_DESCRIPTION - 1).collect();
+    shorten(sentence, MAX_DESCRIPTION)
+}
+
+/// The text, or its beginning if it has more characters than that.
+pub(crate) fn shorten(text: &str, length: usize) -> String {
+    match text.chars().nth(length) {
+        None => text.to_owned(),
+        Some(_) => {
+            let start: String = text.chars().take(length - 1).collect();
             format!("{}…", start.trim_end())
         }
     }
@@ -197,6 +204,8 @@ mod tests {
         assert_eq!(parse("//help me"), prompt("/help me"));
         assert_eq!(parse("/etc/hosts is odd"), prompt("/etc/hosts is odd"));
         assert_eq!(parse("/"), prompt("/"));
+        let long = format!("/{}", "x".repeat(10_000_000));
+        assert_eq!(parse(&long), prompt(&long));
     }
 
     #[test]

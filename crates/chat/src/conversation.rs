@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use acp_wire::ErrorKind;
 use acp_wire::printable::one_line;
 use client::error::{self, Description};
 use client::{Incoming, Outgoing, Workspace};
@@ -42,6 +43,9 @@ pub(crate) use login::TerminalLogin;
 use prompt::TurnState;
 use requests::OpenQuestion;
 use sessions::Opening;
+
+/// The newest version of ACP that the chat knows.
+const MAX_VERSION: u64 = 2;
 
 /// The options of a chat.
 #[derive(Debug, Clone, Default)]
@@ -246,9 +250,9 @@ impl Conversation {
         self.options.interactive || self.is_idle() && self.queue.is_empty()
     }
 
-    /// Whether a terminal of the agent is running.
+    /// Whether the output of a terminal of the agent may change.
     pub(crate) fn has_terminals(&self) -> bool {
-        self.workspace.terminals().any_running()
+        self.workspace.terminals().may_change()
     }
 
     /// Shows the output of the terminals that changed.
@@ -332,7 +336,14 @@ impl Conversation {
     }
 
     fn on_greeting(&mut self, greeting: Value) {
-        self.version = greeting["protocolVersion"].as_u64().unwrap_or(1);
+        self.version = greeting["protocolVersion"].as_u64().unwrap_or(1).max(1);
+        if self.version > MAX_VERSION {
+            let why = self.wrong_answer(
+                &format!("speaks version {} of ACP, which this chat does not know", self.version),
+                "use a newer conductor, or an older version of the agent",
+            );
+            return self.end = Some(Err(why));
+        }
         // Some agents repeat the number of the request, but speak version 1.
         if self.version >= 2 && greeting["info"].is_null() && greeting["capabilities"].is_null() {
             self.version = 1;
@@ -382,7 +393,7 @@ impl Conversation {
                 self.cancel_commands();
             }
             Phase::Idle | Phase::LoggedOut if !self.questions.is_empty() => self.cancel_questions(),
-            Phase::Idle | Phase::LoggedOut if self.is_busy() => self.cancel_commands(),
+            Phase::Idle | Phase::LoggedOut if !self.pending.is_empty() => self.cancel_commands(),
             Phase::Idle | Phase::LoggedOut if self.options.interactive && !self.leaving => {
                 self.leaving = true;
                 self.view.lock().note("Press Ctrl-C again to leave, or enter /exit.");
@@ -391,11 +402,13 @@ impl Conversation {
         }
     }
 
-    /// Cancels the requests of slash commands.
+    /// Cancels the requests of slash commands. The change of a setting is quick, and is cancelled only if nothing else
+    /// is open.
     fn cancel_commands(&mut self) {
+        let busy = self.is_busy();
         for (id, pending) in std::mem::take(&mut self.pending) {
             match pending {
-                Pending::Set { .. } => drop(self.pending.insert(id, pending)),
+                Pending::Set { .. } if busy => drop(self.pending.insert(id, pending)),
                 _ => self.outgoing.notify("$/cancel_request", &json!({ "requestId": id })),
             }
         }
@@ -423,7 +436,9 @@ impl Conversation {
     pub(crate) fn say_goodbye(&mut self) {
         let can_return = self.can_load() || self.can_resume();
         if self.options.interactive && self.answers > 0 && can_return {
-            let command = self.options.resume_command.replace("ID", &one_line(&self.session));
+            // The agent has chosen the id, and the user may paste the command into a shell.
+            let session = one_line(&self.session);
+            let command = self.options.resume_command.replace("ID", &shell_words::quote(&session));
             self.view.lock().note(&format!("Continue this session with: {command}"));
         }
     }
@@ -441,6 +456,17 @@ impl Conversation {
             greeting: Some(&self.greeting).filter(|it| !it.is_null()),
         };
         error::describe(error, &source)
+    }
+
+    /// Describes an answer of the agent that breaks the protocol.
+    fn wrong_answer(&self, what: &str, remedy: &str) -> String {
+        let description = Description {
+            summary: format!("agent '{}' {what}", self.agent_name()),
+            remedy: vec![remedy.to_owned()],
+            code: ErrorKind::AgentError.code().to_owned(),
+            ..Description::default()
+        };
+        description.to_string()
     }
 
     /// Shows an error.

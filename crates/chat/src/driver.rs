@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 use crate::conversation::{ChatEnd, Conversation, Options, TaskResult, TerminalLogin};
 use crate::input::Input;
@@ -15,6 +16,8 @@ use crate::view::{SharedView, UserInput};
 
 /// How often the output of running terminals is shown.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
+/// The maximum number of messages that wait until a login in the terminal has ended. More are read afterwards.
+const MAX_WAITING: usize = 1000;
 /// How long the last messages may take to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -41,16 +44,19 @@ pub async fn run(
     let mut connection = Connection::new(reader, writer);
     let mut conversation = Conversation::new(options, view.clone());
     let mut tasks = JoinSet::new();
+    let mut ticks = tokio::time::interval(TERMINAL_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let end = loop {
         conversation.tasks.drain(..).for_each(|task| drop(tasks.spawn(task)));
         let event = tokio::select! {
             biased;
             Some(()) = interrupts.recv() => Event::Interrupt,
-            // Messages first: an answer is shown completely before the next prompt is sent.
+            // Before messages, which may arrive all the time.
+            _ = ticks.tick(), if conversation.has_terminals() => Event::Tick,
+            // Before the input: an answer is shown completely before the next prompt is sent.
             incoming = connection.next(&mut conversation.outgoing) => Event::Message(incoming),
             Some(Ok(done)) = tasks.join_next() => Event::Task(done),
             input = input.next(), if conversation.wants_input() => Event::Input(input),
-            () = tokio::time::sleep(TERMINAL_INTERVAL), if conversation.has_terminals() => Event::Tick,
         };
         match event {
             Event::Message(incoming) => conversation.on_message(incoming),
@@ -125,7 +131,7 @@ async fn run_in_terminal(
                     Ok(status) => Err(status.to_string()),
                     Err(error) => Err(error.to_string()),
                 },
-                message = connection.next(&mut conversation.outgoing) => {
+                message = connection.next(&mut conversation.outgoing), if messages.len() < MAX_WAITING => {
                     let closed = message.is_none();
                     messages.push(message);
                     if closed {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader, Stdin};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 use tokio::sync::mpsc::Receiver;
 
 use crate::view::UserInput;
@@ -42,6 +42,9 @@ impl Input {
     }
 }
 
+/// The maximum length of a line. The rest of a longer line is another line.
+const MAX_LINE: usize = 16 * 1024 * 1024;
+
 /// Reads lines. Bytes that are not UTF-8 are replaced.
 #[derive(Debug)]
 pub struct LineReader<R> {
@@ -57,7 +60,8 @@ impl<R: AsyncBufRead + Unpin> LineReader<R> {
 
     /// The next line; `None` at the end. Cancel safe.
     async fn next(&mut self) -> Option<String> {
-        let read = self.reader.read_until(b'\n', &mut self.line).await;
+        let space = u64::try_from(MAX_LINE - self.line.len()).unwrap_or_default();
+        let read = (&mut self.reader).take(space).read_until(b'\n', &mut self.line).await;
         // After an error there is nothing more to read.
         if self.line.is_empty() || read.is_err() {
             return None;
@@ -77,6 +81,15 @@ mod tests {
         for expected in ["one", "", "t\u{fffd}o", "last"] {
             assert_eq!(lines.next().await.as_deref(), Some(expected));
         }
+        assert_eq!(lines.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn an_endless_line_is_split() {
+        let zeros = tokio::io::repeat(0).take(u64::try_from(MAX_LINE).expect("small") + 3);
+        let mut lines = LineReader::new(BufReader::new(zeros));
+        assert_eq!(lines.next().await.map(|it| it.len()), Some(MAX_LINE));
+        assert_eq!(lines.next().await.as_deref(), Some("\0\0\0"));
         assert_eq!(lines.next().await, None);
     }
 }

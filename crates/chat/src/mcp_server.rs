@@ -58,14 +58,14 @@ fn complete(mut server: Value) -> Result<Value, String> {
             if server["args"].is_null() {
                 server["args"] = json!([]);
             }
-            server["env"] = match server["env"].take() {
-                Value::Object(env) => env
-                    .iter()
-                    .map(|(name, value)| json!({ "name": name, "value": value }))
-                    .collect(),
-                Value::Null => json!([]),
-                other => other,
-            };
+            let is_list =
+                server["args"].as_array().is_some_and(|it| it.iter().all(Value::is_string));
+            if !is_list {
+                return Err(
+                    "\"args\" must be a list of texts, as in [\"--root\", \"/\"]".to_owned()
+                );
+            }
+            server["env"] = environment(server["env"].take())?;
         }
         (None, true, kind) => {
             if kind.is_none() {
@@ -81,6 +81,22 @@ fn complete(mut server: Value) -> Result<Value, String> {
         }
     }
     Ok(server)
+}
+
+/// The environment variables as ACP declares them: a list of names and values. An object is accepted, too.
+fn environment(env: Value) -> Result<Value, String> {
+    let variables: Value = match env {
+        Value::Null => json!([]),
+        Value::Object(env) => {
+            env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()
+        }
+        other => other,
+    };
+    let is_pair = |it: &Value| it["name"].is_string() && it["value"].is_string();
+    match variables.as_array().is_some_and(|it| it.iter().all(is_pair)) {
+        true => Ok(variables),
+        false => Err("\"env\" must be an object of texts, as in {\"NAME\": \"value\"}".to_owned()),
+    }
 }
 
 /// The absolute path of a program, as ACP requires it. The name itself if the program is not found.
@@ -139,6 +155,13 @@ mod tests {
             ["", "x", "=x", "x=", "x=A=b", "x='", "{", r#"{"name":"x"}"#, r#"{"command":"x"}"#]
         {
             assert!(parse(invalid).is_err(), "{invalid}");
+        }
+        for (member, value) in
+            [("args", "\"a\""), ("args", "[5]"), ("env", "[\"A=b\"]"), ("env", "{\"A\":5}")]
+        {
+            let server = format!(r#"{{"name":"x","command":"/x","{member}":{value}}}"#);
+            let error = parse(&server).expect_err("a wrong type");
+            assert!(error.contains(member), "{error}");
         }
     }
 

@@ -170,7 +170,7 @@ impl Setting {
         current.map(SettingValue::label).unwrap_or_else(|| match &self.current {
             Value::String(id) => one_line(id),
             Value::Null => "not set".to_owned(),
-            other => other.to_string(),
+            other => one_line(&other.to_string()),
         })
     }
 

@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 
 /// The maximum number of tool calls that are remembered.
 const MAX_CALLS: usize = 1000;
+/// The maximum number of contents that are remembered for a tool call.
+const MAX_CONTENTS: usize = 1000;
 
 /// The tool calls of a turn, by id.
 #[derive(Debug, Default)]
@@ -25,7 +27,9 @@ impl ToolCalls {
             Some("tool_call_content_chunk") => {
                 let call = self.0.entry(id.to_owned()).or_default();
                 let content = call.entry("content").or_insert_with(|| json!([]));
-                if let Some(content) = content.as_array_mut() {
+                if let Some(content) = content.as_array_mut()
+                    && content.len() < MAX_CONTENTS
+                {
                     content.push(update["content"].clone());
                 }
             }
@@ -44,7 +48,7 @@ impl ToolCalls {
     /// Whether a tool call shows this command, in its title or input.
     pub(crate) fn shows_command(&self, command: &str) -> bool {
         let shows = |value: Option<&Value>| {
-            value.and_then(Value::as_str).is_some_and(|text| text.contains(command))
+            value.and_then(Value::as_str).is_some_and(|text| contains_words(text, command))
         };
         self.0.values().any(|call| {
             let input = call.get("rawInput").and_then(|it| it.get("command"));
@@ -56,6 +60,14 @@ impl ToolCalls {
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
+}
+
+/// Whether a text contains these words, not as a part of longer words.
+fn contains_words(text: &str, words: &str) -> bool {
+    let ends = |rest: Option<char>| rest.is_none_or(|it| !it.is_alphanumeric());
+    text.match_indices(words).any(|(at, _)| {
+        ends(text[..at].chars().next_back()) && ends(text[at + words.len()..].chars().next())
+    })
 }
 
 /// Members that are missing or null keep their value.
@@ -90,6 +102,14 @@ mod tests {
         assert_eq!(call["content"].as_array().map(Vec::len), Some(2));
         assert_eq!(calls.complete(&json!({ "toolCallId": "x" })), json!({ "toolCallId": "x" }));
         assert!(calls.shows_command("Edit") && !calls.shows_command("ls"));
+        calls.update(
+            &json!({ "sessionUpdate": "tool_call", "toolCallId": "u", "title": "List tools" }),
+        );
+        assert!(!calls.shows_command("ls"), "a part of another word");
+        calls.update(
+            &json!({ "sessionUpdate": "tool_call", "toolCallId": "v", "title": "Run `ls`" }),
+        );
+        assert!(calls.shows_command("ls"));
         calls.clear();
         assert!(calls.complete(&json!({ "toolCallId": "t" }))["title"].is_null());
     }

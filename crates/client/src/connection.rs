@@ -10,6 +10,10 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, Lines};
 
 use crate::payload;
 
+/// While more bytes than that are queued, nothing is read. So an agent that does not read its answers cannot fill the
+/// memory with them.
+const MAX_QUEUED: usize = 16 * 1024 * 1024;
+
 /// A message from the agent.
 #[derive(Debug)]
 pub enum Incoming {
@@ -116,11 +120,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// The next message; `None` when the agent has closed the connection. In the meantime, writes the queued messages.
-    /// So neither side can block the other one. Cancel safe.
+    /// So neither side can block the other one, unless the agent does not read at all. Cancel safe.
     pub async fn next(&mut self, outgoing: &mut Outgoing) -> Option<Incoming> {
         poll_fn(|cx| {
             // Not ready means that the writer wakes this task.
             let _ = outgoing.poll_write(Pin::new(&mut self.writer), cx);
+            if outgoing.bytes.len() - outgoing.written > MAX_QUEUED {
+                return Poll::Pending;
+            }
             loop {
                 let line = match Pin::new(&mut self.lines).poll_next_line(cx) {
                     Poll::Ready(line) => line.ok().flatten(),
@@ -180,6 +187,26 @@ mod tests {
         assert_eq!(messages[1]["method"], "b");
         assert_eq!((&messages[2]["id"], &messages[2]["result"]), (&json!("x"), &json!(1)));
         assert_eq!((messages.len(), &messages[3]["id"]), (4, &json!(2)));
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_does_not_read_is_not_read() {
+        use tokio::io::AsyncWriteExt;
+        let (ours, theirs) = tokio::io::duplex(1000);
+        let (reader, writer) = tokio::io::split(ours);
+        let (mut their_reader, mut their_writer) = tokio::io::split(theirs);
+        their_writer.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"m\"}\n").await.expect("fits");
+        let mut connection = Connection::new(reader, writer);
+        let mut outgoing = Outgoing::default();
+        outgoing.notify("n", &"x".repeat(MAX_QUEUED + 1000).into());
+        let mut next = Box::pin(connection.next(&mut outgoing));
+        let pending = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending())).await;
+        assert!(pending);
+        let reading = tokio::spawn(async move {
+            tokio::io::copy(&mut their_reader, &mut tokio::io::sink()).await
+        });
+        assert!(matches!(next.await, Some(Incoming::Notification { .. })));
+        reading.abort();
     }
 
     /// Both sides write more than the pipe holds before either one reads.

@@ -176,9 +176,10 @@ impl Terminals {
         Ok(json!({}))
     }
 
-    /// Whether any command has not exited.
-    pub fn any_running(&self) -> bool {
-        self.terminals.values().any(|it| it.exit.borrow().is_none())
+    /// Whether [`Terminals::changed`] may have something new later: a command has not exited, or its last output was not
+    /// reported.
+    pub fn may_change(&self) -> bool {
+        self.terminals.values().any(|it| !it.reported.1)
     }
 
     /// The terminals whose output or exit status has changed since the last call.

@@ -20,7 +20,8 @@ pub enum Reply {
     Ready(Outcome),
     /// When the future completes.
     Pending(Pin<Box<dyn Future<Output = Outcome> + Send>>),
-    /// The request is about a file outside of the folder. Ask the user, and call [`Workspace::handle_allowed`].
+    /// The request is about a file outside of the folder. Ask the user, and call
+    /// [`Workspace::handle_allowed_file`].
     Outside(OutsideFile),
 }
 
@@ -69,26 +70,24 @@ impl Workspace {
     /// Handles a request. Returns `None` if the method is not about files or terminals.
     pub fn handle(&mut self, method: &str, params: &Value) -> Option<Reply> {
         match method {
-            "fs/read_text_file" | "fs/write_text_file" => Some(self.file(method, params, false)),
+            "fs/read_text_file" | "fs/write_text_file" => Some(self.file(method, params, None)),
             _ => self.terminal(method, params),
         }
     }
 
-    /// Handles a request about a file that may be outside of the folder.
-    pub fn handle_allowed(&mut self, method: &str, params: &Value) -> Option<Reply> {
-        match method {
-            "fs/read_text_file" | "fs/write_text_file" => Some(self.file(method, params, true)),
-            _ => self.terminal(method, params),
-        }
+    /// Handles a request about a file outside of the folder that the user has allowed: the path of [`OutsideFile`]. The
+    /// reply is [`Reply::Outside`] again if a symbolic link has changed, so that the request is about another file.
+    pub fn handle_allowed_file(&self, method: &str, params: &Value, allowed: &Path) -> Reply {
+        self.file(method, params, Some(allowed))
     }
 
-    fn file(&self, method: &str, params: &Value, allowed: bool) -> Reply {
+    fn file(&self, method: &str, params: &Value, allowed: Option<&Path>) -> Reply {
         let Some(path) = params["path"].as_str() else {
             return Reply::Ready(Err(rpc_error::invalid_params("`path` is missing")));
         };
         let write = method == "fs/write_text_file";
         let path = match files::locate(&self.folder, Path::new(path)) {
-            Ok(located) if located.inside || allowed => located.path,
+            Ok(located) if located.inside || allowed == Some(&*located.path) => located.path,
             Ok(located) => return Reply::Outside(OutsideFile { path: located.path, write }),
             Err(error) => return Reply::Ready(Err(error)),
         };

@@ -71,6 +71,10 @@ fn chat_options(options: &TryArgs) -> Result<chat::Options, Failure> {
         ShowWire::Folded => WireDetail::Folded,
         ShowWire::All => WireDetail::All,
     });
+    if options.prompt.iter().any(|it| it.trim().is_empty()) {
+        let why = "--prompt is empty; write the text of the prompt after it";
+        return Err(Failure::invalid(ErrorKind::InvalidOption, why.to_owned()));
+    }
     let mcp_servers = options.mcp_server.iter().map(|text| {
         chat::mcp_server::parse(text).map_err(|why| {
             let why = format!("--mcp-server is invalid: {why}");

@@ -437,6 +437,7 @@ fn invalid_options_are_explained() {
     for (options, why) in [
         (&["--cwd", "/not/there"][..], "/not/there"),
         (&["--mcp-server", "x"], "NAME=COMMAND"),
+        (&["--prompt", " "], "--prompt is empty"),
         (&["--json", "--plain"], "--plain"),
     ] {
         let output = super::run_try(options);

@@ -100,8 +100,8 @@ impl Conversation {
 
     /// Ends the turn, with the stop reason or an error.
     fn end_turn(&mut self, end: Result<Option<String>, Value>) {
-        // The agent no longer waits for permissions.
-        self.forget_permissions();
+        // The agent no longer waits for permissions. Its requests are answered all the same.
+        self.cancel_questions();
         self.show_terminals();
         self.last_turn_failed = end.is_err();
         match end {

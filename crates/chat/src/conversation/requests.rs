@@ -1,5 +1,6 @@
 //! The requests of the agent, and the questions to the user.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use acp_wire::printable::{one_line, plain};
@@ -13,6 +14,10 @@ use crate::view::{Choice, Question};
 
 /// How long a choice may have been made for an earlier question.
 const REPLACED: Duration = Duration::from_millis(500);
+/// The maximum number of open questions. More are answered as if the user had cancelled them.
+const MAX_QUESTIONS: usize = 1000;
+/// The maximum number of requests that are being performed. More are refused.
+const MAX_RUNNING: usize = 1000;
 
 /// A question that is not answered.
 #[derive(Debug)]
@@ -29,7 +34,7 @@ enum Subject {
     /// `session/request_permission`.
     Permission,
     /// A file outside of the folder of the session.
-    File { method: String, params: Value },
+    File { method: String, params: Value, path: PathBuf },
     /// `elicitation/create`.
     Elicitation(Form),
 }
@@ -71,6 +76,10 @@ impl Conversation {
     fn reply(&mut self, id: Value, method: &str, params: &Value, reply: Reply) {
         match reply {
             Reply::Ready(outcome) => self.outgoing.answer(&id, &outcome),
+            Reply::Pending(_) if self.running.len() >= MAX_RUNNING => {
+                let why = format!("{MAX_RUNNING} requests are being performed; wait for an answer");
+                self.outgoing.answer(&id, &Err(rpc_error::internal(&why)));
+            }
             Reply::Pending(work) => {
                 self.running.push(id.clone());
                 self.tasks.push(Box::pin(async move { (id, work.await) }));
@@ -168,7 +177,11 @@ impl Conversation {
             tool_call: Some(call),
             options: vec![choice("allow_once", "Allow once"), choice("reject_once", "Reject")],
         };
-        let about = Subject::File { method: method.to_owned(), params: params.clone() };
+        let about = Subject::File {
+            method: method.to_owned(),
+            params: params.clone(),
+            path: file.path.clone(),
+        };
         let open = OpenQuestion { id, question, about };
         match (self.phase, self.options.yes, self.options.interactive) {
             (Phase::Turn { cancelled: true }, ..) => self.answer(open, None),
@@ -198,6 +211,9 @@ impl Conversation {
     }
 
     fn ask(&mut self, open: OpenQuestion) {
+        if self.questions.len() >= MAX_QUESTIONS {
+            return self.answer(open, None);
+        }
         self.questions.push_back(open);
         if self.questions.len() == 1 {
             self.show_question();
@@ -237,12 +253,11 @@ impl Conversation {
                 };
                 self.outgoing.answer(&id, &Ok(json!({ "outcome": outcome })));
             }
-            Subject::File { method, params } => {
+            Subject::File { method, params, path } => {
                 match chosen.is_some_and(|it| it.id == "allow_once") {
                     true => {
-                        if let Some(reply) = self.workspace.handle_allowed(&method, &params) {
-                            self.reply(id, &method, &params, reply);
-                        }
+                        let reply = self.workspace.handle_allowed_file(&method, &params, &path);
+                        self.reply(id, &method, &params, reply);
                     }
                     false => {
                         let why =
@@ -255,7 +270,7 @@ impl Conversation {
         }
     }
 
-    /// Answers all open questions, because the turn was cancelled.
+    /// Answers all open questions, because the turn was cancelled or has ended.
     pub(super) fn cancel_questions(&mut self) {
         let any = !self.questions.is_empty();
         while let Some(open) = self.questions.pop_front() {
@@ -264,11 +279,6 @@ impl Conversation {
         if any {
             self.show_question();
         }
-    }
-
-    /// The turn has ended, so the agent no longer waits for permissions. The requests are answered all the same.
-    pub(super) fn forget_permissions(&mut self) {
-        self.cancel_questions();
     }
 }
 

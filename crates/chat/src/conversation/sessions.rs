@@ -5,11 +5,14 @@ use serde_json::{Value, json};
 
 use super::updates::agent_commands;
 use super::{Conversation, Pending, Phase};
+use crate::commands::shorten;
 use crate::mcp_server;
 use crate::settings;
 
 /// How many sessions are listed.
 const MAX_LISTED: usize = 50;
+/// The maximum length of a title in the list of sessions.
+const MAX_TITLE: usize = 80;
 
 /// How a session is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,11 +104,19 @@ impl Conversation {
                 return self.open_failed(&description.to_string());
             }
         };
-        let first = self.session.is_empty();
-        self.session = match &opening {
-            Opening::New => answer["sessionId"].as_str().unwrap_or_default().to_owned(),
-            Opening::Load(id) | Opening::Resume(id) => id.clone(),
+        let id = match &opening {
+            Opening::New => answer["sessionId"].as_str().unwrap_or_default(),
+            Opening::Load(id) | Opening::Resume(id) => id,
         };
+        if id.is_empty() {
+            let why = self.wrong_answer(
+                "answered session/new without a sessionId, which must be a text",
+                "use another version of the agent, and report this to its authors",
+            );
+            return self.open_failed(&why);
+        }
+        let first = self.session.is_empty();
+        self.session = id.to_owned();
         self.answers = 0;
         self.usage.clear();
         if opening == Opening::New {
@@ -236,7 +247,7 @@ fn session_row(number: usize, session: &Value, current: &str) -> String {
     let mark = if id == current { "*" } else { " " };
     let title = match text("title") {
         title if title.is_empty() => "(no title)".to_owned(),
-        title => title,
+        title => shorten(&title, MAX_TITLE),
     };
     let updated = text("updatedAt").chars().take(16).collect::<String>().replace('T', " ");
     [format!("{mark} {number}"), title, updated, id]

@@ -485,3 +485,79 @@ fn the_messages_between_the_components_are_shown_on_request() {
         assert_eq!(is_shown(), shown, "{line}");
     }
 }
+
+#[test]
+fn answers_that_break_the_protocol_end_the_chat_with_the_reason() {
+    for answer in [json!({}), json!({ "sessionId": 5 }), Value::Null] {
+        let mut chat = Chat::start(json!({}));
+        chat.answer("session/new", Ok(answer));
+        let why = chat.ended().expect("an end").expect_err("no session");
+        assert!(why.contains("agent 'agent'") && why.contains("sessionId"), "{why}");
+    }
+    let mut chat = Chat::start(json!({ "protocolVersion": 99, "info": {} }));
+    let why = chat.ended().expect("an end").expect_err("an unknown version");
+    assert!(why.contains("version 99"), "{why}");
+    assert!(chat.next().is_none(), "no session is opened");
+}
+
+#[test]
+fn updates_without_a_session_are_not_shown() {
+    let mut chat = Chat::start(json!({}));
+    for session in [Value::Null, json!(5), json!("")] {
+        let update = json!({ "sessionUpdate": "agent_message_chunk" });
+        let params = json!({ "sessionId": session, "update": update });
+        let method = "session/update".to_owned();
+        chat.conversation.on_message(Some(Incoming::Notification { method, params }));
+    }
+    chat.answer("session/new", Ok(json!({ "sessionId": "s" })));
+    assert!(!chat.view.shows("update"));
+}
+
+#[test]
+fn lists_and_numbers_of_the_agent_are_limited() {
+    let mut chat = Chat::open(json!({}));
+    let command = |number: usize| json!({ "name": format!("c{number}"), "description": "" });
+    let commands: Vec<Value> = (0..100_000).map(command).collect();
+    chat.update(
+        json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands }),
+    );
+    assert_eq!(chat.conversation.agent_commands.len(), 1000);
+    for (used, size) in [(1e300, 1.0), (1.0, 0.0), (-5.0, 1.0)] {
+        chat.update(json!({ "sessionUpdate": "usage_update", "used": used, "size": size }));
+        assert!(!chat.view.shows("context"), "{used} {size}");
+    }
+    chat.update(json!({ "sessionUpdate": "usage_update", "used": 1, "size": 4 }));
+    assert!(chat.view.shows("context 25 %"));
+    for number in 0..1001 {
+        chat.request(&number.to_string(), "session/request_permission", permission("Edit"));
+    }
+    let answer = chat.next().expect("only the last request is answered");
+    assert_eq!((&answer["id"], chat.next()), (&json!("1000"), None));
+    assert_eq!(answer["result"]["outcome"]["outcome"], "cancelled");
+}
+
+#[test]
+fn the_command_that_resumes_a_session_is_quoted_for_a_shell() {
+    let mut chat = Chat::start(json!({ "agentCapabilities": { "loadSession": true } }));
+    chat.answer("session/new", Ok(json!({ "sessionId": "a; b" })));
+    chat.enter("hello");
+    chat.end_turn();
+    chat.conversation.say_goodbye();
+    assert!(chat.view.shows("conductor try --resume 'a; b'"));
+}
+
+#[test]
+fn an_interrupt_cancels_the_change_of_a_setting_that_is_not_answered() {
+    let mut chat = Chat::start(json!({}));
+    let modes = json!({ "currentModeId": "a", "availableModes": [{ "id": "a" }, { "id": "b" }] });
+    chat.answer("session/new", Ok(json!({ "sessionId": "s", "modes": modes })));
+    chat.enter("/mode b");
+    chat.sent("session/set_mode");
+    chat.enter("hello");
+    assert!(chat.next().is_none(), "the prompt waits");
+    chat.interrupt();
+    chat.sent("$/cancel_request");
+    assert!(chat.ended().is_none());
+    chat.enter("hello");
+    chat.sent("session/prompt");
+}

@@ -9,6 +9,8 @@ use crate::view::SlashCommand;
 
 /// The maximum number of updates that are kept before the id of their session is known.
 const MAX_EARLY: usize = 1000;
+/// The maximum number of commands of the agent.
+const MAX_COMMANDS: usize = 1000;
 
 impl Conversation {
     pub(super) fn on_update(&mut self, params: &Value) {
@@ -17,7 +19,7 @@ impl Conversation {
         match self.opening() {
             Some(Opening::Load(id)) if id == session => self.show_update(update, true),
             Some(Opening::Resume(id)) if id == session => self.show_update(update, true),
-            _ if session == self.session => self.show_update(update, false),
+            _ if session == self.session && !session.is_empty() => self.show_update(update, false),
             // Some agents send updates before the answer that contains the id.
             Some(Opening::New) if self.early_updates.len() < MAX_EARLY => {
                 self.early_updates.push((session.to_owned(), update.clone()));
@@ -36,10 +38,12 @@ impl Conversation {
 
     pub(super) fn show_update(&mut self, update: &Value, replayed: bool) {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+        let mut changes_facts = true;
         match kind {
             "tool_call" | "tool_call_update" | "tool_call_content_chunk" => {
                 self.tool_calls.update(update);
                 self.show_terminals();
+                changes_facts = false;
             }
             "available_commands_update" => {
                 self.agent_commands = agent_commands(&update["availableCommands"]);
@@ -50,13 +54,15 @@ impl Conversation {
             }
             "config_option_update" => self.set_options(&update["configOptions"]),
             "usage_update" => self.usage = usage(update),
-            _ => {}
+            _ => changes_facts = false,
         }
         self.view.lock().update(update, replayed);
         if kind == "state_update" && !replayed {
             self.on_state_update(update);
         }
-        self.show_facts();
+        if changes_facts {
+            self.show_facts();
+        }
     }
 
     /// Replaces the config options.
@@ -92,11 +98,13 @@ impl Conversation {
     }
 }
 
-/// How much of the context is used.
+/// How much of the context is used. Empty if the numbers are not plausible.
 fn usage(update: &Value) -> String {
-    match (update["used"].as_f64(), update["size"].as_f64()) {
-        (Some(used), Some(size)) if size > 0.0 => format!("context {:.0} %", 100.0 * used / size),
-        _ => String::new(),
+    let (used, size) = (update["used"].as_f64(), update["size"].as_f64());
+    let share = used.zip(size).map(|(used, size)| 100.0 * used / size);
+    match share.filter(|it| (0.0..1000.0).contains(it)) {
+        Some(share) => format!("context {share:.0} %"),
+        None => String::new(),
     }
 }
 
@@ -113,5 +121,5 @@ pub(super) fn agent_commands(commands: &Value) -> Vec<SlashCommand> {
         description: text(&it["description"]),
         of_agent: true,
     };
-    commands.iter().map(command).filter(|it| !it.name.is_empty()).collect()
+    commands.iter().map(command).filter(|it| !it.name.is_empty()).take(MAX_COMMANDS).collect()
 }
