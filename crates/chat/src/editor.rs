@@ -32,6 +32,8 @@ struct Search {
     query: String,
     /// The index of the entry that matches.
     found: Option<usize>,
+    /// The text from before the search.
+    before: String,
 }
 
 /// A text that the user edits.
@@ -155,7 +157,10 @@ impl Editor {
             'y' => self.insert(&self.killed.clone()),
             'p' => self.up(),
             'n' => self.down(),
-            'r' => self.search = Some(Search::default()),
+            'r' => {
+                let before = self.text.clone();
+                self.search = Some(Search { before, ..Search::default() });
+            }
             't' => self.transpose(),
             _ => return Outcome::Ignored,
         }
@@ -205,22 +210,27 @@ impl Editor {
 
     /// Moves the cursor up. In the first line, shows the entry before this one.
     fn up(&mut self) {
-        if self.line_start() > 0 && self.position.is_none() {
+        // An entry with several lines can be left with one key until the cursor moves in it.
+        let is_new = self.shows_entry() && self.cursor == self.text.len();
+        if self.line_start() > 0 && !is_new {
             self.move_to_line_before();
             return;
         }
         let Some(before) = self.position.unwrap_or(self.history.len()).checked_sub(1) else {
             return;
         };
-        if self.position.is_none() {
-            self.draft.clone_from(&self.text);
-        }
         self.show_entry(Some(before));
+    }
+
+    /// Whether the text is an entry of the history that the user has not edited.
+    fn shows_entry(&self) -> bool {
+        let entry = self.position.and_then(|at| self.history.get(at));
+        entry.is_some_and(|entry| *entry == self.text)
     }
 
     /// Moves the cursor down. In the last line, shows the entry after this one.
     fn down(&mut self) {
-        if self.line_end() < self.text.len() && self.position.is_none() {
+        if self.line_end() < self.text.len() {
             self.move_to_line_after();
             return;
         }
@@ -233,7 +243,11 @@ impl Editor {
         }
     }
 
+    /// Shows an entry of the history, or the draft. What the user has edited becomes the draft.
     fn show_entry(&mut self, position: Option<usize>) {
+        if self.position.is_none() || !(self.shows_entry() || self.text.is_empty()) {
+            self.draft.clone_from(&self.text);
+        }
         self.position = position;
         let text = match position.and_then(|at| self.history.get(at)) {
             Some(entry) => entry.clone(),
@@ -248,7 +262,11 @@ impl Editor {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Char('r') if control => self.find(&mut search, true),
-            KeyCode::Char('g') if control => return Some(Outcome::Edited),
+            KeyCode::Char('g') if control => {
+                self.set(&search.before);
+                return Some(Outcome::Edited);
+            }
+            // The entry that was found stays.
             KeyCode::Esc => return Some(Outcome::Edited),
             KeyCode::Char(it) if !control => {
                 search.query.push(it);
@@ -257,6 +275,7 @@ impl Editor {
             KeyCode::Backspace => {
                 search.query.pop();
                 search.found = None;
+                self.set(&search.before);
                 self.find(&mut search, false);
             }
             _ => {

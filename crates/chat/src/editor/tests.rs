@@ -123,6 +123,32 @@ fn up_and_down_show_the_history_and_keep_the_draft() {
 }
 
 #[test]
+fn up_and_down_move_in_an_entry_with_several_lines_after_the_cursor_has_moved() {
+    for (keys, expected) in [
+        ("Up Up", "first|"),
+        ("Up Left Up x", "secx|ond\nline"),
+        ("Up Home Up Down x", "second\nx|line"),
+        ("Up Home Up Up", "first|"),
+    ] {
+        assert_eq!(edited(keys), expected, "{keys}");
+    }
+}
+
+#[test]
+fn an_edited_entry_is_kept_as_the_draft() {
+    assert_eq!(edited("Up x Up Up Down Down"), "second\nlinex|");
+    assert_eq!(edited("Up Up x Down Down"), "firstx|");
+    assert_eq!(edited("draft Up Up Ctrl-u Down Down"), "draft|");
+}
+
+#[test]
+fn ctrl_g_ends_a_search_and_restores_the_text() {
+    assert_eq!(edited("draft Ctrl-r sec Ctrl-g"), "draft|");
+    assert_eq!(edited("draft Ctrl-r s Backspace"), "draft|");
+    assert_eq!(edited("draft Ctrl-r fir Esc"), "first|");
+}
+
+#[test]
 fn ctrl_r_searches_the_history() {
     for (keys, expected) in [
         ("Ctrl-r fi", "first|"),
