@@ -347,6 +347,19 @@ impl Transcript {
     }
 }
 
+/// What to tell the user about the end of a turn. Nothing if the agent has finished, or if an error was shown already.
+pub fn end_note(stop_reason: Option<&str>) -> Option<String> {
+    match stop_reason {
+        Some("end_turn" | "error") => None,
+        Some("cancelled") => Some("(cancelled)".to_owned()),
+        Some(other) => {
+            let reason = acp_wire::printable::one_line(other).replace('_', " ");
+            Some(format!("(ended: {reason})"))
+        }
+        None => Some("(ended)".to_owned()),
+    }
+}
+
 /// Makes the paths in a list of locations or contents relative to a folder.
 fn make_relative(value: &mut Value, folder: &str) {
     match value {

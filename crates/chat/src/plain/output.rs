@@ -12,7 +12,7 @@ use crate::markdown::{Block, Layout, MarkdownStream, render_block};
 use crate::terminal::{Fold, Folds, question};
 use crate::text::{Color, Line, Style, wrap};
 use crate::transcript::tool_call::{self, Labels};
-use crate::transcript::{Piece, TextKind, Transcript, plan};
+use crate::transcript::{Piece, TextKind, Transcript, end_note, plan};
 use crate::view::{Activity, Question, UserInput};
 use crate::wire::Row;
 
@@ -38,6 +38,8 @@ pub(super) struct Output {
     transcript: Transcript,
     /// The kind of the text that is being written.
     text: Option<TextKind>,
+    /// Whether a thought was written last. An answer is told from it.
+    after_thought: bool,
     /// The text of which complete blocks are written.
     stream: MarkdownStream,
     /// Whether a block of the text is written.
@@ -84,6 +86,7 @@ impl Output {
             out,
             err,
             text: None,
+            after_thought: false,
             stream: MarkdownStream::default(),
             has_block: false,
             block_lines: 0,
@@ -332,12 +335,8 @@ impl Output {
 
     pub(super) fn turn_ended(&mut self, stop_reason: Option<&str>) {
         self.end_turn();
-        match stop_reason {
-            // An error was already shown.
-            Some("end_turn" | "error") => {}
-            Some("cancelled") => self.note("(cancelled)"),
-            Some(other) => self.note(&format!("(ended: {})", one_line(other).replace('_', " "))),
-            None => self.note("(ended)"),
+        if let Some(note) = end_note(stop_reason) {
+            self.note(&note);
         }
     }
 
@@ -401,6 +400,9 @@ impl Output {
                 let text = text.trim_start_matches('\n');
                 if text.is_empty() {
                     return;
+                }
+                if self.after_thought && kind == TextKind::Answer && self.options.terminal {
+                    self.line(&Line::styled("(end of the thought)", Style::DIM));
                 }
                 format!("{label}{text}")
             }
@@ -498,6 +500,7 @@ impl Output {
         if self.text.is_none() {
             return;
         }
+        self.after_thought = self.text == Some(TextKind::Thought);
         if let Some(block) = self.stream.finish() {
             self.block(&block);
         }
@@ -521,6 +524,7 @@ impl Output {
 
     fn line(&mut self, line: &Line) {
         self.end_text();
+        self.after_thought = false;
         self.end_input();
         let layout = self.layout();
         let rows = match self.options.terminal {

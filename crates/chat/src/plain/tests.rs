@@ -137,7 +137,7 @@ fn a_terminal_gets_words_and_word_wrap() {
     assert_eq!(
         out.text(),
         "Tool: list (search, running)\nTool: list (search, done)\n  1\n  2\n  3\n  4\n  2 more lines: /unfold 1\n\
-        Thought: hm\nThis is a text that does not\nfit.\n\n- one\n- two\n"
+        Thought: hm\n(end of the thought)\nThis is a text that does not\nfit.\n\n- one\n- two\n"
     );
     view.unfold(Some(1));
     assert!(out.text().contains("  5\n  6\n"), "{}", out.text());

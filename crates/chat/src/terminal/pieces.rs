@@ -8,7 +8,7 @@ use super::state::{Group, OpenText, State};
 use crate::markdown::{Block, Layout, MarkdownStream, render, render_block};
 use crate::text::{Color, Line, Style, clean, wrap};
 use crate::transcript::tool_call::{self, Labels};
-use crate::transcript::{Piece, TextKind, plan};
+use crate::transcript::{Piece, TextKind, end_note, plan};
 use crate::view::Question;
 use crate::wire::Row;
 
@@ -104,12 +104,8 @@ impl State {
 
     pub(super) fn turn_ended(&mut self, stop_reason: Option<&str>) {
         self.end_turn();
-        match stop_reason {
-            // An error was already shown.
-            Some("end_turn" | "error") => {}
-            Some("cancelled") => self.note("(cancelled)"),
-            Some(other) => self.note(&format!("(ended: {})", one_line(other).replace('_', " "))),
-            None => self.note("(ended)"),
+        if let Some(note) = end_note(stop_reason) {
+            self.note(&note);
         }
     }
 
