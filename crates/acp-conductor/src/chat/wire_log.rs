@@ -18,7 +18,7 @@ pub use chat::wire::{PayloadLayout, Row, RowKind};
 
 use super::WireDetail;
 use crate::tap::TapEvent;
-use requests::{Position, Requests};
+use requests::{Origin, Position, Requests};
 
 /// The position of the editor.
 const EDITOR: Position = 0;
@@ -32,7 +32,8 @@ pub struct WireLog {
     payload: PayloadLayout,
     start: Instant,
     requests: Requests,
-    /// The answer to a request of the conductor. It is shown unless it is delivered to another component.
+    /// The answer to a request that the conductor has created or converted. It is shown unless it is delivered to
+    /// another component.
     pending_answer: Option<Row>,
     /// The sender of the last message that has arrived and was not delivered yet, and its direction.
     last_sender: Option<(Position, Side)>,
@@ -94,7 +95,7 @@ impl WireLog {
         }
         match event {
             TapEvent::Arrived { seat, toward, message, .. } => {
-                self.arrived(time, seat, *toward, message);
+                rows.extend(self.arrived(time, seat, *toward, message));
             }
             TapEvent::Delivered { seat, toward, message, .. } => {
                 self.delivered(time, seat, *toward, message, &mut rows);
@@ -113,32 +114,46 @@ impl WireLog {
         rows
     }
 
-    fn arrived(&mut self, time: Duration, seat: &str, toward: Side, message: &Message) {
+    /// Returns a row for an answer to the conductor itself. Other messages are shown when they are delivered.
+    fn arrived(
+        &mut self,
+        time: Duration,
+        seat: &str,
+        toward: Side,
+        message: &Message,
+    ) -> Option<Row> {
         let position = self.position(seat);
         self.last_sender = Some((position, toward));
         match message {
             Message::Request { id, call } => {
                 let method = describe(call).0;
                 self.requests.on_sent(position, toward, (id, call), method, time);
+                None
             }
             Message::Response { id, outcome, .. } => {
-                let Some(request) = self.requests.on_answered(position, id) else { return };
-                if !request.of_conductor {
-                    return;
+                let request = self.requests.on_answered(position, id)?;
+                if request.origin == Origin::Component {
+                    return None;
                 }
                 let (kind, json) = self.answer(request.method, outcome);
                 let took = Some(time.saturating_sub(request.time));
-                let said = Said { kind, number: request.number, took, json };
+                let said = Said { kind, number: Some(request.number), took, json };
                 let hop = (self.names[position].clone(), request.from);
-                self.pending_answer = Some(self.row(time, hop, toward, said));
+                let row = self.row(time, hop, toward, said);
+                if request.origin == Origin::Conductor {
+                    return Some(row);
+                }
+                self.pending_answer = Some(row);
+                None
             }
-            Message::Notification(_) => {}
+            Message::Notification(_) => None,
         }
     }
 
     fn position(&self, seat: &str) -> Position {
-        // The tap calls the editor `outer`.
-        self.names.iter().position(|name| name == seat).unwrap_or(EDITOR)
+        // The tap calls the editor `outer`. A component may be called `editor`.
+        let component = self.names.iter().skip(1).position(|name| name == seat);
+        component.map_or(EDITOR, |index| index + 1)
     }
 
     fn delivered(

@@ -23,17 +23,27 @@ pub(super) struct SentRequest {
     pub(super) time: Duration,
 }
 
+/// The origin of a request that was delivered to a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Another component has sent it, and gets the answer.
+    Component,
+    /// The conductor has created it. The answer is not delivered to a component.
+    Conductor,
+    /// The conductor has created it, or has converted the request of a component to another method.
+    Unknown,
+}
+
 /// A request that was delivered to a component.
 #[derive(Debug)]
 pub(super) struct ReceivedRequest {
-    pub(super) number: Option<u64>,
+    pub(super) number: u64,
     /// The method, as the row shows it.
     pub(super) method: String,
     pub(super) time: Duration,
     /// The name of its sender.
     pub(super) from: String,
-    /// Whether the conductor has created it. Then its answer is not delivered to a component.
-    pub(super) of_conductor: bool,
+    pub(super) origin: Origin,
     toward: Side,
     name: String,
     params: Option<Json>,
@@ -46,6 +56,17 @@ struct Undelivered {
     toward: Side,
     name: String,
     number: u64,
+}
+
+impl Undelivered {
+    /// Whether the receiver is behind the sender. It is not always the neighbour: components may be bypassed.
+    fn can_reach(&self, receiver: Position, toward: Side) -> bool {
+        let is_behind = match toward {
+            Side::Agent => self.position < receiver,
+            Side::Editor => self.position > receiver,
+        };
+        self.toward == toward && is_behind
+    }
 }
 
 /// The open requests.
@@ -85,14 +106,14 @@ impl Requests {
     /// method, and this one has the same params or more.
     fn continued(&self, position: Position, toward: Side, call: &Call) -> Option<u64> {
         let name = call.method.name();
-        let open = self.received.iter().filter(|((at, _), it)| {
-            *at == position && it.toward == toward && it.name == *name && it.number.is_some()
-        });
+        let open = self
+            .received
+            .iter()
+            .filter(|((at, _), it)| *at == position && it.toward == toward && it.name == *name);
         let open: Vec<&ReceivedRequest> = open.map(|(_, it)| it).collect();
         let same = open.iter().find(|it| texts(&it.params) == texts(&call.params));
         let extended = || open.iter().find(|it| continues(call, it));
-        let found = same.or_else(extended)?;
-        found.number
+        same.or_else(extended).map(|found| found.number)
     }
 
     /// A request is delivered to a component. Returns its number and the position of its sender, unless the conductor
@@ -104,14 +125,7 @@ impl Requests {
         call: &Call,
     ) -> Option<(u64, Position)> {
         let name = call.method.name();
-        let fits = |it: &Undelivered| {
-            // The sender is not always the neighbour: components may be bypassed.
-            let is_before = match toward {
-                Side::Agent => it.position < position,
-                Side::Editor => it.position > position,
-            };
-            it.toward == toward && it.name == *name && is_before
-        };
+        let fits = |it: &Undelivered| it.name == *name && it.can_reach(position, toward);
         let distance = |it: &Undelivered| it.position.abs_diff(position);
         let candidates = self.undelivered.iter().enumerate().filter(|(_, it)| fits(it));
         let (index, _) = candidates.min_by_key(|(index, it)| (distance(it), *index))?;
@@ -133,13 +147,19 @@ impl Requests {
             return sender.map(|(number, _)| number);
         }
         let number = sender.map(|(number, _)| number).unwrap_or_else(|| self.new_number());
+        let is_converted = || self.undelivered.iter().any(|it| it.can_reach(position, toward));
+        let origin = match sender {
+            Some(_) => Origin::Component,
+            None if is_converted() => Origin::Unknown,
+            None => Origin::Conductor,
+        };
         let small = |params: &&Json| params.as_str().len() <= MAX_COMPARED;
         let received = ReceivedRequest {
-            number: Some(number),
+            number,
             method: method.to_owned(),
             time,
             from: from.to_owned(),
-            of_conductor: sender.is_none(),
+            origin,
             toward,
             name: call.method.name().into_owned(),
             params: call.params.as_ref().filter(small).map(Json::detached),
@@ -153,13 +173,16 @@ impl Requests {
         self.received.remove(&(position, id.detached()))
     }
 
-    /// An answer is delivered to the component that has sent the request.
+    /// An answer is delivered to the component that has sent the request. The conductor answers some requests itself,
+    /// and does not deliver them.
     pub(super) fn on_answer_delivered(
         &mut self,
         position: Position,
         id: &Id,
     ) -> Option<SentRequest> {
-        self.sent.remove(&(position, id.detached()))
+        let sent = self.sent.remove(&(position, id.detached()))?;
+        self.undelivered.retain(|it| (it.position, it.number) != (position, sent.number));
+        Some(sent)
     }
 
     /// A component has ended. It answers nothing any more, and gets no answers.

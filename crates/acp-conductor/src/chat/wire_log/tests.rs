@@ -114,19 +114,51 @@ fn an_answer_to_a_request_of_the_conductor_is_shown_when_it_arrives() {
     assert_eq!(rows[0].kind, RowKind::Request("mcp/message tools/list".into()));
     assert_eq!((rows[0].from.as_str(), rows[0].json.as_str()), ("agent", r#"{"a":1}"#));
     let answer = message(r#"{"id":"m:1","result":{"tools":[]}}"#);
-    log.rows(&TapEvent::Arrived {
+    let rows = log.rows(&TapEvent::Arrived {
         seat: "proxy",
         toward: Side::Agent,
         dialect: LinkProtocol::Generation(Generation::P5),
         message: &answer,
     });
-    let rows = log.rows(&TapEvent::Started { seat: "proxy" });
     assert_eq!(rows[0].kind, RowKind::Answer("mcp/message tools/list".into()));
     assert_eq!((rows[0].from.as_str(), rows[0].to.as_str()), ("proxy", "agent"));
     assert_eq!((rows[0].number, rows[0].took), (Some(1), Some(Duration::from_millis(1))));
     // Other requests of the conductor name it.
     let resume = r#"{"id":"c:9","method":"session/resume","params":{}}"#;
     assert_eq!(log.delivered("agent", Side::Agent, resume)[0].from, "conductor");
+}
+
+#[test]
+fn the_answer_to_a_converted_request_is_shown_once() {
+    let mut log = log();
+    assert!(log.arrived("outer", Side::Agent, r#"{"id":1,"method":"old","params":{}}"#).is_empty());
+    let rows = log.delivered("proxy", Side::Agent, r#"{"id":"c:1","method":"new","params":{}}"#);
+    assert_eq!(rows[0].kind, RowKind::Request("new".into()));
+    assert!(log.arrived("proxy", Side::Editor, r#"{"id":"c:1","result":{}}"#).is_empty());
+    let rows = log.delivered("outer", Side::Editor, r#"{"id":1,"result":{}}"#);
+    let kinds: Vec<&RowKind> = rows.iter().map(|row| &row.kind).collect();
+    assert_eq!(kinds, [&RowKind::Answer("old".into())]);
+}
+
+/// The conductor answers some requests itself, for example while a component is down.
+#[test]
+fn a_request_that_was_not_delivered_does_not_give_its_number_to_the_next_one() {
+    let mut log = log();
+    let prompt = r#""method":"session/prompt","params":{"sessionId":"s"}"#;
+    assert!(log.arrived("outer", Side::Agent, &format!("{{\"id\":1,{prompt}}}")).is_empty());
+    let refused = r#"{"id":1,"error":{"code":-32603,"message":"the agent is down"}}"#;
+    assert_eq!(log.delivered("outer", Side::Editor, refused)[0].number, Some(1));
+    let sent = log.passes(["outer", "proxy"], Side::Agent, ["2", "\"c:1\""], prompt);
+    let answered = log.passes(["proxy", "outer"], Side::Editor, ["\"c:1\"", "2"], r#""result":{}"#);
+    assert_eq!((sent.number, answered.number), (Some(2), Some(2)));
+}
+
+#[test]
+fn a_component_may_be_called_editor() {
+    let names = ["editor".to_owned()];
+    let mut wire = WireLog::with_payload(&names, WireDetail::All, PayloadLayout::OneLine);
+    let rows = wire.rows(&TapEvent::Ended { seat: "editor", how: "exited" });
+    assert_eq!(rows[0].kind, RowKind::Ended("exited".into()));
 }
 
 #[test]
