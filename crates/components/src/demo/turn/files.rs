@@ -1,6 +1,6 @@
 //! Edits and reads files through the client.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use acp_proxy::schema::StopReason;
 use acp_proxy::{Json, Result};
@@ -15,6 +15,9 @@ const PRETENDED: &str = "demo.txt";
 
 /// The line that an edit adds, unless the prompt has one.
 const LINE: &str = "The demo agent was here.";
+
+/// Why the agent cannot read a file of a client without this method.
+const CANNOT_READ: &str = "the editor does not let me read files";
 
 /// A file before and after an edit.
 struct Edit {
@@ -52,7 +55,14 @@ impl Turn {
         let mut edits = Vec::new();
         for file in files {
             let path = self.directory.join(file);
-            let old = self.old_text(&path).await;
+            let old = match self.old_text(&path).await {
+                Ok(old) => old,
+                Err(why) => {
+                    self.say(&format!("I cannot edit {file}, because I cannot read it: {why}."))
+                        .await?;
+                    return Ok(StopReason::EndTurn);
+                }
+            };
             edits.push(Edit::new(path, old, line.unwrap_or(LINE)));
         }
         if is_pretended {
@@ -125,14 +135,22 @@ impl Turn {
         Ok(Some(StopReason::EndTurn))
     }
 
-    /// The text of a file. `None` if there is no such file, or if the client does not read files.
-    async fn old_text(&self, path: &PathBuf) -> Option<String> {
-        if !self.client.reads_files {
-            return None;
+    /// The text of a file that is edited, or the reason why it cannot be read. `None` if there is no such file.
+    async fn old_text(&self, path: &Path) -> std::result::Result<Option<String>, String> {
+        let why = if self.client.reads_files {
+            let params = json!({ "sessionId": self.session, "path": path });
+            match self.editor.request_raw("fs/read_text_file", params).await {
+                Ok(answer) => return Ok(content(&answer)),
+                Err(why) => sentence(&why),
+            }
+        } else {
+            CANNOT_READ.to_owned()
+        };
+        // The edit would replace the whole file.
+        match self.client.writes_files && path.exists() {
+            true => Err(why),
+            false => Ok(None),
         }
-        let params = json!({ "sessionId": self.session, "path": path });
-        let answer = self.editor.request_raw("fs/read_text_file", params).await.ok()?;
-        content(&answer)
     }
 
     /// Reads a file, from this line on.
@@ -149,9 +167,8 @@ impl Turn {
             "rawInput": { "path": path, "line": line },
         }))?;
         if !self.client.reads_files {
-            let why = "the editor does not let me read files";
-            self.finish(&id, "failed", json!({ "content": text_content(why) }))?;
-            return self.say(&format!("I cannot read {path}: {why}.")).await;
+            self.finish(&id, "failed", json!({ "content": text_content(CANNOT_READ) }))?;
+            return self.say(&format!("I cannot read {path}: {CANNOT_READ}.")).await;
         }
         self.mark_in_progress(&id)?;
         let mut params = json!({ "sessionId": self.session, "path": file });
