@@ -19,8 +19,8 @@ pub struct Terminal {
     child: Child,
     keys: File,
     shown: Receiver<Vec<u8>>,
-    /// Output that was not waited for yet.
-    rest: String,
+    /// Output that was not waited for yet. Its last character may be incomplete.
+    rest: Vec<u8>,
     program_end: OwnedFd,
 }
 
@@ -59,7 +59,7 @@ impl Terminal {
                 }
             }
         });
-        Terminal { child, keys: test_end, shown, rest: String::new(), program_end }
+        Terminal { child, keys: test_end, shown, rest: Vec::new(), program_end }
     }
 
     /// The process id of the program.
@@ -76,15 +76,17 @@ impl Terminal {
     pub fn wait_for(&mut self, wanted: &str) -> String {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            if let Some(at) = self.rest.find(wanted) {
+            let found = self.rest.windows(wanted.len()).position(|it| it == wanted.as_bytes());
+            if let Some(at) = found {
                 let rest = self.rest.split_off(at + wanted.len());
-                return std::mem::replace(&mut self.rest, rest);
+                let shown = std::mem::replace(&mut self.rest, rest);
+                return String::from_utf8_lossy(&shown).into_owned();
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(bytes) = self.shown.recv_timeout(left) else {
-                panic!("{wanted:?} is not shown, but: {:?}", self.rest);
+                panic!("{wanted:?} is not shown, but: {:?}", String::from_utf8_lossy(&self.rest));
             };
-            self.rest.push_str(&String::from_utf8_lossy(&bytes));
+            self.rest.extend(bytes);
         }
     }
 
