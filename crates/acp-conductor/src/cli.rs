@@ -139,8 +139,8 @@ pub enum Command {
 
     /// Run a built-in component as a separate process.
     ///
-    /// The component speaks ACP on standard input and output. Use this to run a built-in component under another conductor, or with its own environment and
-    /// working directory.
+    /// The component speaks ACP on standard input and output. Use this to run a built-in component
+    /// under another conductor, or with its own environment and working directory.
     #[command(disable_help_flag = true)]
     Component {
         /// The name of the component (see `conductor components`).

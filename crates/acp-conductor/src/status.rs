@@ -215,20 +215,43 @@ pub struct Mcp {
 pub struct QueryResult {
     /// The conductors that answered, by process id.
     pub running: Vec<Status>,
-    /// An error message for each conductor that did not answer.
-    pub unresponsive: Vec<String>,
+    /// The conductors that did not answer, by process id.
+    pub unresponsive: Vec<Unresponsive>,
     /// An error message for each directory that could not be searched.
     pub unreadable: Vec<String>,
 }
 
+/// A conductor that did not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unresponsive {
+    /// Its process id.
+    pub pid: u32,
+    /// The reason, as the end of a sentence that begins with the conductor.
+    pub why: String,
+}
+
+impl fmt::Display for Unresponsive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "conductor {} {}", self.pid, self.why)
+    }
+}
+
 impl QueryResult {
+    /// A line for each directory that could not be searched and for each conductor that did not answer.
+    pub fn problems(&self) -> Vec<String> {
+        let unresponsive = self.unresponsive.iter().map(Unresponsive::to_string);
+        let lines = self.unreadable.iter().cloned().chain(unresponsive);
+        lines.map(|line| acp_wire::printable::one_line(&line)).collect()
+    }
+
     /// The error message if the conductor with this process id was queried and did not answer.
     pub fn no_answer(&self, pid: u32) -> Option<String> {
         if !self.running.is_empty() {
             return None;
         }
         if !self.unresponsive.is_empty() {
-            return Some(self.unresponsive.join("; "));
+            let lines: Vec<String> = self.unresponsive.iter().map(ToString::to_string).collect();
+            return Some(lines.join("; "));
         }
         let text = format!(
             "no conductor with process id {pid} is running, or it was started with --status off; \

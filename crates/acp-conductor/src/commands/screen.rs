@@ -44,12 +44,12 @@ impl Screen {
         let (width, height) = size().map_or((80, 24), |(w, h)| (usize::from(w), usize::from(h)));
         let lines: Vec<&str> = text.lines().collect();
         let room = height.saturating_sub(1);
-        let cut = |line: &str| line.chars().take(width).collect::<String>();
+        let cut = |line: &str| chat::text::shorten(line, width);
         let mut out = Vec::new();
         for row in 0..room {
             let line = match lines.get(row) {
                 Some(_) if row + 1 == room && lines.len() > room => {
-                    format!("… {} more lines", lines.len() - row)
+                    cut(&format!("… {} more lines", lines.len() - row))
                 }
                 Some(line) => cut(line),
                 None => String::new(),

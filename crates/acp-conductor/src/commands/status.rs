@@ -59,8 +59,7 @@ async fn show_once(pid: Option<u32>, json: bool) -> Result<(), Failure> {
 }
 
 fn print_problems(found: &QueryResult) {
-    let problems = found.unreadable.iter().chain(&found.unresponsive);
-    problems.for_each(|line| {
+    found.problems().iter().for_each(|line| {
         let line = ErrorKind::StatusUnavailable.tag(line);
         log::print_error(&format!("conductor: {line}\n"));
     });
@@ -133,8 +132,7 @@ async fn show_on_screen(pid: Option<u32>, interval: Duration) -> Result<(), Fail
     }
     let mut screen = Screen::open().map_err(on_screen)?;
     loop {
-        let problems = found.unreadable.iter().chain(&found.unresponsive);
-        let problems: String = problems.map(|line| format!("{line}\n")).collect();
+        let problems: String = found.problems().iter().map(|line| format!("{line}\n")).collect();
         let text = format!("{}{problems}", status::table::text(&found, terminal_width()));
         let footer = format!("{}  every {} s  q quits", time_of_day(), interval.as_secs_f64());
         screen.draw(&text, &footer).map_err(on_screen)?;

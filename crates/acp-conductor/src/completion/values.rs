@@ -129,7 +129,8 @@ fn process_ids() -> Vec<CompletionCandidate> {
         let about = acp_wire::printable::one_line(&describe(it));
         CompletionCandidate::new(it.pid.to_string()).help(Some(about.into()))
     });
-    running.collect()
+    let unresponsive = found.unresponsive.iter().map(|it| it.pid.to_string());
+    running.chain(unresponsive.map(CompletionCandidate::new)).collect()
 }
 
 /// The candidates for a COMPONENT, which is itself a command line in one word.
@@ -237,7 +238,6 @@ mod tests {
             "grace",
             "pace",
             "port",
-            "restarts",
             "watch",
         ];
         for subcommand in command(&["conductor".to_owned()]).get_subcommands() {

@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-use super::{QueryResult, Status, socket};
+use super::{QueryResult, Status, Unresponsive, socket};
 
 /// How often a caller is told which conductors have not answered yet.
 const WAIT_INTERVAL: Duration = Duration::from_secs(1);
@@ -65,11 +65,11 @@ pub async fn query(
         match answered {
             Ok((_, Ok(Some(status)))) => found.running.push(status),
             Ok((_, Ok(None))) | Err(_) => {}
-            Ok((pid, Err(why))) => found.unresponsive.push(format!("conductor {pid} {why}")),
+            Ok((pid, Err(why))) => found.unresponsive.push(Unresponsive { pid, why }),
         }
     }
     found.running.sort_by_key(|status| status.pid);
-    found.unresponsive.sort();
+    found.unresponsive.sort_by_key(|it| it.pid);
     Ok(found)
 }
 

@@ -134,12 +134,12 @@ impl Shell {
     }
 }
 
-/// The duration in seconds, with a precision of milliseconds.
 /// The last lines of a component's output.
 fn last_lines(output: &[String]) -> &[String] {
     &output[output.len().saturating_sub(MAX_QUOTED_LINES)..]
 }
 
+/// The duration in seconds, with a precision of milliseconds.
 fn seconds(duration: Duration) -> f64 {
     duration.as_millis() as f64 / 1000.0
 }

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::{ChainState, Component, NextStart, QueryResult, Status};
-use crate::columns::Columns;
+use crate::columns::{Columns, shorten};
 use acp_wire::printable::is_printable;
+use unicode_width::UnicodeWidthStr;
 
 /// The maximum width of a line, unless it is for a terminal.
 const WIDTH: usize = 100;
@@ -34,18 +35,7 @@ pub fn text(found: &QueryResult, width: Option<usize>) -> String {
 }
 
 fn chain(status: &Status, width: Option<usize>) -> String {
-    let mut text =
-        format!("{}  {}  up {}", status.pid, status.mode, format_duration(status.uptime_seconds));
-    if status.state != ChainState::Running {
-        let _ = write!(text, "  {}", status.state);
-    }
-    let requests = if status.open_requests == 1 { "request" } else { "requests" };
-    let _ = write!(text, "  {} open {requests}", status.open_requests);
-    let sessions = status.sessions;
-    if sessions > 0 {
-        let _ = write!(text, "  {sessions} {}", if sessions == 1 { "session" } else { "sessions" });
-    }
-    let _ = writeln!(text, "  in {}", printable(&status.cwd));
+    let mut text = wrap(&summary(status), width.unwrap_or(usize::MAX));
     if status.editor.out_bytes > 0 {
         let _ = writeln!(
             text,
@@ -57,6 +47,45 @@ fn chain(status: &Status, width: Option<usize>) -> String {
         let _ = writeln!(text, "  reading from the editor is paused");
     }
     table(&mut text, &status.components, width);
+    text
+}
+
+/// The parts of the line about a chain.
+fn summary(status: &Status) -> Vec<String> {
+    let mut parts = vec![
+        status.pid.to_string(),
+        status.mode.to_string(),
+        format!("up {}", format_duration(status.uptime_seconds)),
+    ];
+    if status.state != ChainState::Running {
+        parts.push(status.state.to_string());
+    }
+    let requests = if status.open_requests == 1 { "request" } else { "requests" };
+    parts.push(format!("{} open {requests}", status.open_requests));
+    let sessions = status.sessions;
+    if sessions > 0 {
+        parts.push(format!("{sessions} {}", if sessions == 1 { "session" } else { "sessions" }));
+    }
+    parts.push(format!("in {}", printable(&status.cwd)));
+    parts
+}
+
+/// The parts on one line, or on several indented lines if they do not fit into the width.
+fn wrap(parts: &[String], width: usize) -> String {
+    let (mut text, mut used) = (String::new(), 0);
+    for part in parts {
+        if used > 0 && used + 2 + part.width() > width {
+            text.push('\n');
+            used = 0;
+        }
+        if !text.is_empty() {
+            text.push_str("  ");
+            used += 2;
+        }
+        text.push_str(part);
+        used += part.width();
+    }
+    text.push('\n');
     text
 }
 
@@ -88,7 +117,7 @@ fn leave_out_columns(rows: &mut [Vec<String>], width: usize) {
     for name in OPTIONAL {
         let columns = Columns::of(rows);
         let is_command = rows[0].last().is_some_and(|last| last == "command");
-        let last = rows.iter().filter_map(|row| row.last()).map(|cell| cell.chars().count()).max();
+        let last = rows.iter().filter_map(|row| row.last()).map(|cell| cell.width()).max();
         let last = last.unwrap_or_default();
         let last = if is_command { last.min(MIN_COMMAND_WIDTH) } else { last };
         if 2 + columns.before_last() + last <= width {
@@ -174,18 +203,10 @@ fn without_directory(command: &str) -> &str {
     }
 }
 
-/// Shortens a text to this number of characters.
-fn shorten(text: &str, width: usize) -> String {
-    match text.char_indices().nth(width) {
-        Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{ComponentState, Editor, Mcp, Mode, Queue, Role, VERSION};
+    use crate::status::{ComponentState, Editor, Mcp, Mode, Queue, Role, Unresponsive, VERSION};
 
     fn component(number: usize, name: &str, command: &str) -> Component {
         Component {
@@ -305,8 +326,8 @@ mod tests {
     #[test]
     fn an_empty_result_is_reported() {
         assert_eq!(text(&QueryResult::default(), None), "No conductor is running.\n");
-        let unresponsive =
-            QueryResult { unresponsive: vec!["conductor 1 is".into()], ..QueryResult::default() };
+        let silent = Unresponsive { pid: 1, why: "does not answer".into() };
+        let unresponsive = QueryResult { unresponsive: vec![silent], ..QueryResult::default() };
         assert_eq!(text(&unresponsive, None), "No conductor answered.\n");
     }
 
@@ -344,5 +365,16 @@ mod tests {
         assert_eq!(rows(80), "# name role dialect pid state restarts up queue owes");
         assert_eq!(rows(60), "# name pid state up queue owes");
         assert_eq!(rows(20), "# name pid state owes");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_the_line_about_a_chain_in_parts() {
+        let found = QueryResult { running: vec![status(Vec::new())], ..QueryResult::default() };
+        let lines = |width: usize| {
+            let text = text(&found, Some(width));
+            text.lines().take(2).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(40), ["100  agent  up 1h 0m  1 open request", "  in /home/me"]);
+        assert_eq!(lines(60)[0], "100  agent  up 1h 0m  1 open request  in /home/me");
     }
 }
