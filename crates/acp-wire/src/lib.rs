@@ -43,6 +43,7 @@
 //! - [`guards`]: the flag with which a nested chain announces a guard
 //! - [`error_kind`]: the kinds of errors that a conductor itself reports
 //! - [`printable`]: makes text from components safe to print on a terminal
+//! - [`words`]: finds words in texts, for remedies
 //! - [`acp`]: the few methods and shapes of ACP that a conductor reads or edits
 //!
 //! The crate performs no I/O, reads no clock and uses no random numbers. Its only unsafe code is the SSE2 string
@@ -60,6 +61,7 @@ pub mod lines;
 pub mod message;
 pub mod printable;
 mod sink;
+pub mod words;
 
 pub use dialect::{Dialect, Generation, LinkProtocol, Rejection};
 pub use error_kind::ErrorKind;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use acp_wire::{ErrorKind, printable};
+use acp_wire::{ErrorKind, printable, words};
 use serde_json::Value;
 
 use crate::payload;
@@ -280,7 +280,7 @@ fn remedy_for(error: &Value, text: &str, source: &Source<'_>) -> Option<String> 
         "network error",
         "dns error",
     ];
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let has = |words: &[&str]| words::contains_any(text, words);
     let remedy = match error["code"].as_i64() {
         Some(-32601) => match source.request {
             "" => "the agent does not support this request; update the agent".to_owned(),

@@ -22,6 +22,10 @@ pub use remedy::remedy;
 const MAX_LENGTH: usize = 600;
 /// How many of the last lines are in the excerpt if no tool is recognised.
 const LAST_LINES: usize = 3;
+/// The maximum length of a line before the last one, in an excerpt that is too long. The last line matters most.
+const MAX_EARLIER_LENGTH: usize = 150;
+/// The lines after a block are in the excerpt if they are not longer than this. They often say what to do.
+const MAX_LENGTH_AFTER: usize = 200;
 /// If more lines than this follow a block, the program went on after it, and the block is not the reason.
 const MAX_LINES_AFTER: usize = 8;
 
@@ -51,15 +55,19 @@ pub fn excerpt(output: &[String]) -> String {
             latest = Some(block);
         }
     }
-    let Some(block) = latest else { return shortened(&last_lines(&lines)) };
+    let Some(block) = latest else { return shortened(&last_lines(&lines), MAX_LENGTH) };
     let rest = &lines[block.end.min(lines.len())..];
     let after: Vec<&str> = rest.iter().copied().filter(|it| !trailer::is_trailer(it)).collect();
     let text = match after.last() {
         None => block.text,
-        Some(last) if after.len() <= MAX_LINES_AFTER => format!("{} | {}", block.text, last.trim()),
+        Some(last) if after.len() <= MAX_LINES_AFTER => {
+            let all = after.iter().map(|it| it.trim()).collect::<Vec<_>>().join(" | ");
+            let after = if all.len() <= MAX_LENGTH_AFTER { all.as_str() } else { last.trim() };
+            format!("{} | {after}", block.text)
+        }
         Some(_) => last_lines(&after),
     };
-    shortened(&text)
+    shortened(&text, MAX_LENGTH)
 }
 
 /// The last lines that are not trailers. If none of them mentions an error, the last line that does comes first.
@@ -76,7 +84,15 @@ fn last_lines(lines: &[&str]) -> String {
         false => earlier.iter().rfind(|it| mentions_error(it)),
     };
     let last = if error.is_some() { &last[1..] } else { last };
-    error.into_iter().chain(last).copied().collect::<Vec<_>>().join(" | ")
+    let parts: Vec<&str> = error.into_iter().chain(last).copied().collect();
+    let text = parts.join(" | ");
+    match parts.split_last().filter(|_| text.len() > MAX_LENGTH) {
+        Some((last, earlier)) => {
+            let earlier = earlier.iter().map(|it| shortened(it, MAX_EARLIER_LENGTH) + " | ");
+            earlier.collect::<String>() + last
+        }
+        None => text,
+    }
 }
 
 /// Whether a line looks like the report of an error.
@@ -101,9 +117,9 @@ fn mentions_error(line: &str) -> bool {
     WORDS.iter().any(|word| line.contains(word))
 }
 
-fn shortened(text: &str) -> String {
-    match text.len() > MAX_LENGTH {
-        true => format!("{}…", &text[..text.floor_char_boundary(MAX_LENGTH)]),
+fn shortened(text: &str, length: usize) -> String {
+    match text.len() > length {
+        true => format!("{}…", &text[..text.floor_char_boundary(length)]),
         false => text.to_owned(),
     }
 }

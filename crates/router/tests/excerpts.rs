@@ -55,6 +55,26 @@ fn an_error_that_is_followed_by_much_other_output_is_not_the_reason() {
     assert_eq!(excerpt(&lines), "request 17 | request 18 | request 19");
 }
 
+/// An agent runs compilers for its user, and may copy their output to its own.
+#[test]
+fn an_error_of_a_compiler_is_not_the_reason_if_the_program_went_on() {
+    let mut lines = vec!["a.c:3:5: error: expected ';'".to_owned()];
+    assert_eq!(excerpt(&lines), "a.c:3:5: error: expected ';'");
+    lines.extend((0..9).map(|number| format!("request {number}")));
+    lines.extend(["panic: lost", "", "goroutine 1 [running]:"].map(str::to_owned));
+    assert_eq!(excerpt(&lines), "panic: lost");
+}
+
+/// The last line is often the message. Lines of a log before it may be long.
+#[test]
+fn the_last_line_is_complete_in_an_excerpt_that_is_too_long() {
+    let mut lines: Vec<String> = (0..3).map(|_| format!("INFO {}", "x".repeat(1000))).collect();
+    lines.push("The licence has expired.".to_owned());
+    let excerpt = excerpt(&lines);
+    assert!(excerpt.ends_with("… | The licence has expired."), "{excerpt}");
+    assert!(excerpt.len() < 600, "{excerpt}");
+}
+
 #[test]
 fn common_reasons_have_a_remedy() {
     for (reason, part) in [
@@ -67,6 +87,8 @@ fn common_reasons_have_a_remedy() {
         ("Error: connect ECONNREFUSED 127.0.0.1:1", "network"),
         ("Fatal: you are not logged in", "log in"),
         ("error: unexpected argument '--x' found", "options"),
+        ("agent: error: unrecognized arguments: --acp", "options"),
+        ("./start.sh: line 12: agent: command not found", "missing program"),
         ("bash: line 1: ./x: Permission denied", "permissions"),
     ] {
         assert!(
@@ -76,4 +98,7 @@ fn common_reasons_have_a_remedy() {
         );
     }
     assert_eq!(remedy("the end"), None);
+    // Words are whole: ENOTFOUND is a reason, and a part of these names.
+    assert_eq!(remedy("FileNotFoundError: [Errno 2] No such file or directory: 'a.toml'"), None);
+    assert_eq!(remedy("java.io.FileNotFoundException: conf.yml"), None);
 }

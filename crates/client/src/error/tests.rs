@@ -116,6 +116,7 @@ fn known_reasons_have_a_remedy() {
     };
     assert!(remedy(-32601, "Method not found").contains("does not support"));
     assert!(remedy(-32603, "fetch failed").contains("network"));
+    assert_eq!(remedy(-32603, "FileNotFoundError: no file a.toml"), "");
     assert!(remedy(-32603, "429 Too Many Requests").contains("wait"));
     assert!(remedy(-32603, "Invalid API key").contains("log in"));
 }

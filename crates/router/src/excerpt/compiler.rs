@@ -1,16 +1,31 @@
 //! Compilers: the first error with its place. The errors after it are often consequences.
 
-use super::Block;
+use super::{Block, MAX_LINES_AFTER, indent, trailer};
 
 pub(super) fn find(lines: &[&str]) -> Option<Block> {
-    let text = lines.iter().enumerate().find_map(|(index, line)| {
-        rustc(lines, index)
-            .or_else(|| line_with_place(line))
-            .or_else(|| go(lines, index))
-            .or_else(|| esbuild(lines, index))
-    })?;
-    // A program that does not compile is not run, so nothing after the first error matters.
-    Some(Block { end: lines.len(), text })
+    let mut errors = (0..lines.len()).filter_map(|index| Some((index, error(lines, index)?)));
+    let (first, text) = errors.next()?;
+    let last = errors.last().map_or(first, |(index, _)| index);
+    // A program that does not compile is not run, so nothing after the first error matters. An agent that runs a
+    // compiler for the user goes on and prints other lines.
+    let others = lines[last + 1..].iter().filter(|line| is_other_output(line)).count();
+    let end = if others > MAX_LINES_AFTER { last + 1 } else { lines.len() };
+    Some(Block { end, text })
+}
+
+/// The error that begins at this line.
+fn error(lines: &[&str], index: usize) -> Option<String> {
+    rustc(lines, index)
+        .or_else(|| line_with_place(lines[index]))
+        .or_else(|| go(lines, index))
+        .or_else(|| esbuild(lines, index))
+}
+
+/// Whether a line after an error is not a part of its description. Compilers indent the source, or number its lines.
+fn is_other_output(line: &str) -> bool {
+    indent(line) == 0
+        && !line.starts_with(|it: char| it.is_ascii_digit() || "=|^~".contains(it))
+        && !trailer::is_trailer(line)
 }
 
 /// `error[E0425]: message`, then ` --> src/main.rs:3:5`.

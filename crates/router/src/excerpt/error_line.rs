@@ -1,11 +1,16 @@
 //! Lines that say that they are an error, with the causes below them: uv, pip, cargo, clap, docker, anyhow and others.
 
-use super::{Block, backtrace_length, indent, trailer};
+use super::{Block, backtrace_length, indent, trailer, with_place};
+
+/// The error line of eyre. The message is the first one of the numbered causes below it.
+const EMPTY: &str = "Error:";
 
 pub(super) fn find(lines: &[&str]) -> Option<Block> {
     let index = lines.iter().rposition(|line| is_error_line(line))?;
-    let line = lines[index].trim().trim_start_matches("× ");
-    let causes = causes(&lines[index + 1..]);
+    let line = lines[index].trim();
+    // miette marks the message.
+    let line = line.split_once("× ").map_or(line, |(_, message)| message);
+    let causes = causes(&lines[index + 1..], line == EMPTY);
     let end = index + 1 + causes.iter().map(|(at, _)| at + 1).max().unwrap_or_default();
     // The frames of a stack trace without this line belong to the module `stack`.
     let next = lines[end..].iter().find(|line| !line.trim().is_empty());
@@ -16,7 +21,16 @@ pub(super) fn find(lines: &[&str]) -> Option<Block> {
     let causes = causes.into_iter().map(|(_, cause)| cause);
     let parts = std::iter::once(line.trim_end_matches(':').to_owned()).chain(causes);
     let text = parts.collect::<Vec<_>>().join(": ");
-    Some(Block { end: end_of_usage(lines, end), text })
+    let snippet = snippet(&lines[end..]);
+    let place = snippet.iter().find_map(|line| line.trim().strip_prefix("╭─[")?.strip_suffix(']'));
+    let end = end_of_usage(lines, end + snippet.len());
+    Some(Block { end, text: with_place(&text, place) })
+}
+
+/// The source that miette shows in a frame below an error.
+fn snippet<'a, 'b>(lines: &'a [&'b str]) -> &'a [&'b str] {
+    let is_part = |line: &&&str| line.contains(['╭', '│', '·', '╰']);
+    &lines[..lines.iter().take_while(is_part).count()]
 }
 
 fn is_error_line(line: &str) -> bool {
@@ -36,13 +50,13 @@ fn is_error_line(line: &str) -> bool {
     let begins = BEGINNINGS.iter().any(|it| text.starts_with(it)) && indent(line) <= 2;
     // `program: error: message` (argparse).
     let named = line.split_once(": error: ").is_some_and(|(name, _)| !name.contains(' '));
-    (begins || named) && !trailer::is_trailer(line)
+    (begins || named || line == EMPTY) && !trailer::is_trailer(line)
 }
 
-/// The causes below an error line, each with the index of its last line.
-fn causes(lines: &[&str]) -> Vec<(usize, String)> {
+/// The causes below an error line, each with the index of its last line. `in_list` means that the list of the causes
+/// begins with the first line, without a heading.
+fn causes(lines: &[&str], mut in_list: bool) -> Vec<(usize, String)> {
     let mut causes: Vec<(usize, String)> = Vec::new();
-    let mut in_list = false;
     for (index, line) in lines.iter().enumerate() {
         let text = line.trim();
         let marked = ["cause: ", "Caused by: ", "├─▶ ", "╰─▶ ", "tip: "];
@@ -71,15 +85,19 @@ fn causes(lines: &[&str]) -> Vec<(usize, String)> {
     causes
 }
 
-/// The usage that follows an error of a command line.
+/// The usage that follows an error of a command line. It may be the whole help, with lists of commands and options.
 fn end_of_usage(lines: &[&str], end: usize) -> usize {
-    let rest = &lines[end..];
-    let is_usage = |line: &&str| {
-        let line = line.trim().to_lowercase();
-        line.is_empty()
+    let mut in_help = false;
+    let is_usage = |line: &&&str| {
+        let text = line.trim().to_lowercase();
+        in_help |= text.starts_with("usage:");
+        let is_help =
+            in_help && (indent(line) > 0 || text.ends_with(':') || text.contains("--help"));
+        text.is_empty()
+            || is_help
             || ["usage:", "tip:", "help:", "hint:", "for more information", "note:"]
                 .iter()
-                .any(|it| line.starts_with(it))
+                .any(|it| text.starts_with(it))
     };
-    end + rest.iter().take_while(|line| is_usage(line)).count()
+    end + lines[end..].iter().take_while(is_usage).count()
 }

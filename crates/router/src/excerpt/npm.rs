@@ -3,7 +3,7 @@
 use super::Block;
 
 /// Texts of npm that are advice, or belong to the report itself.
-const ADVICE: [&str; 22] = [
+const ADVICE: [&str; 23] = [
     "A complete log of this run",
     "This is a problem related to network",
     "In most cases",
@@ -26,6 +26,7 @@ const ADVICE: [&str; 22] = [
     "at location",
     "Error: command failed",
     "workspace ",
+    "location ",
 ];
 /// Words that npm repeats before each line of a text.
 const TAGS: [&str; 13] = [

@@ -77,10 +77,14 @@ fn exception(lines: &[&str], start: usize) -> Option<Exception> {
             if name.is_empty() || !name.chars().all(is_name) {
                 return None;
             }
-            let more =
-                |line: &&&str| !line.trim().is_empty() && !line.trim_start().starts_with('+');
+            // A message may have several lines. A line of a log begins with a time or with a level in brackets.
+            let is_log = |line: &str| line.starts_with(|it: char| it.is_ascii_digit() || it == '[');
+            let more = |line: &&&str| {
+                !line.trim().is_empty() && !line.trim_start().starts_with('+') && !is_log(line)
+            };
+            let rest = lines[index + 1..].iter().take_while(more).take(2);
             let message: Vec<&str> =
-                lines[index..].iter().take_while(more).take(3).map(|it| it.trim()).collect();
+                std::iter::once(line).chain(rest).map(|it| it.trim()).collect();
             return Some(Exception { end: index + message.len(), text: message.join(" "), place });
         }
     }

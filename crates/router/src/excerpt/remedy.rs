@@ -1,7 +1,9 @@
 //! What the user can do about common reasons in the output of a program.
 
+use acp_wire::words;
+
 /// Words in an excerpt, and the remedy for that reason. The first line that fits counts.
-const REMEDIES: [(&[&str], &str); 9] = [
+const REMEDIES: [(&[&str], &str); 10] = [
     (
         &[
             "npm error e404",
@@ -38,21 +40,38 @@ const REMEDIES: [(&[&str], &str); 9] = [
         "check the network connection",
     ),
     (
-        &["api key", "api_key", "not logged in", "log in", "login", "unauthorized", "authenticat"],
+        &[
+            "api key",
+            "api_key",
+            "logged in",
+            "log in",
+            "login",
+            "unauthorized",
+            "authenticate",
+            "authenticated",
+            "authentication",
+            "unauthenticated",
+        ],
         "log in with the agent's own program, or set its API key in the environment",
     ),
     (
         &[
             "unexpected argument",
-            "unrecognized argument",
+            "unrecognized arguments",
             "unrecognized option",
             "unknown option",
+            "unknown argument",
+            "unknown arguments",
+            "unknown flag",
+            "nonexistent flag",
+            "no such option",
             "bad option",
             "unrecognized subcommand",
             "arguments are required",
         ],
         "check the options of the command",
     ),
+    (&["command not found"], "install the missing program, or write its full path"),
     (&["out of memory", "cannot allocate memory"], "give the program more memory"),
     (&["address already in use", "eaddrinuse"], "end the other program that uses the port"),
     (&["permission denied", "eacces"], "check the permissions of the file"),
@@ -61,6 +80,6 @@ const REMEDIES: [(&[&str], &str); 9] = [
 /// The remedy for the reason in an excerpt, if it is a common one.
 pub fn remedy(excerpt: &str) -> Option<&'static str> {
     let excerpt = excerpt.to_lowercase();
-    let fits = |words: &[&str]| words.iter().any(|word| excerpt.contains(word));
-    REMEDIES.iter().find(|(words, _)| fits(words)).map(|(_, remedy)| *remedy)
+    let fitting = REMEDIES.iter().find(|(words, _)| words::contains_any(&excerpt, words));
+    fitting.map(|(_, remedy)| *remedy)
 }

@@ -14,6 +14,9 @@ pub(super) fn find(lines: &[&str]) -> Option<Block> {
             found = Some(Block { end: lines.len(), text: format!("FATAL ERROR: {text}") });
             break;
         }
+        if let Some(text) = without_frames(lines[index]) {
+            found = Some(Block { end: index + 1, text: text.to_owned() });
+        }
         if !is_frame(lines[index]) {
             index += 1;
             continue;
@@ -30,6 +33,13 @@ pub(super) fn find(lines: &[&str]) -> Option<Block> {
     let mut found = found?;
     found.end = end_of_members(lines, found.end);
     Some(found)
+}
+
+/// An error that has no frames, as Node.js prints it: `[Error: message]`, or `[Error: message] {` before its members.
+fn without_frames(line: &str) -> Option<&str> {
+    let line = line.strip_prefix('[')?;
+    let message = line.strip_suffix("] {").or_else(|| line.strip_suffix(']'))?;
+    is_headline(message).then(|| without_explanation(message))
 }
 
 /// One message and its frames.

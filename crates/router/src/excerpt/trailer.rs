@@ -1,7 +1,7 @@
 //! Lines that say nothing about the reason of a failure.
 
 /// The beginnings of such lines.
-const BEGINNINGS: [&str; 41] = [
+const BEGINNINGS: [&str; 44] = [
     "Node.js v",
     "Bun v",
     "note: run with `RUST_BACKTRACE",
@@ -43,6 +43,9 @@ const BEGINNINGS: [&str; 41] = [
     "This error happened while installing",
     "No authorization header was set",
     "[stderr]",
+    "Location:",
+    "Backtrace omitted",
+    "Run with RUST_BACKTRACE",
 ];
 
 /// Whether a line says nothing about the reason.
