@@ -9,7 +9,7 @@
 //! - [`wire`]: the messages of a chain, for `--show-wire`
 //! - [`terminal`]: the chat in a terminal, with [`editor`] (the input line) and [`history`] (the prompts of earlier runs)
 //! - [`plain`]: the chat as plain text
-//! - [`transcript`]: what the agent has reported
+//! - [`transcript`]: what the agent has reported; `recent`: the part of it that is kept
 //! - [`markdown`] and [`text`]: the layout of text
 
 #![forbid(unsafe_code)]
@@ -28,6 +28,7 @@ pub mod mcp_server;
 pub mod plain;
 #[cfg(test)]
 mod random;
+mod recent;
 mod settings;
 pub mod terminal;
 pub mod text;

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::recent::{Recent, size_of};
 use content::describe;
 
 /// The maximum number of tool calls, terminals and messages that are remembered.
@@ -62,14 +63,14 @@ pub struct TerminalOutput {
 }
 
 /// What the agent has reported.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Transcript {
     /// The folder of the session. Paths in it are shown without it.
     folder: String,
     /// The tool calls that have not ended, in order.
     running: Vec<Value>,
     /// The tool calls that have ended, by id.
-    ended: VecDeque<(String, Value)>,
+    ended: Recent<String, Value>,
     /// The plans, by id.
     plans: Vec<(String, Value)>,
     terminals: BTreeMap<String, TerminalOutput>,
@@ -79,6 +80,21 @@ pub struct Transcript {
     open: Option<(TextKind, Option<String>)>,
     /// The title of the session.
     title: Option<String>,
+}
+
+impl Default for Transcript {
+    fn default() -> Transcript {
+        Transcript {
+            folder: String::new(),
+            running: Vec::new(),
+            ended: Recent::new(MAX_REMEMBERED),
+            plans: Vec::new(),
+            terminals: BTreeMap::new(),
+            streamed: VecDeque::new(),
+            open: None,
+            title: None,
+        }
+    }
 }
 
 impl Transcript {
@@ -211,7 +227,10 @@ impl Transcript {
         if let Some(id) = &id
             && !self.streamed.contains(id)
         {
-            remember(&mut self.streamed, id.clone());
+            if self.streamed.len() >= MAX_REMEMBERED {
+                self.streamed.pop_front();
+            }
+            self.streamed.push_back(id.clone());
         }
         match before {
             Some(before) if before != (kind, id) => vec![Piece::EndOfText],
@@ -224,10 +243,7 @@ impl Transcript {
         let running = self.running.iter().position(|call| id_of(call, "toolCallId") == id);
         let before = match running {
             Some(at) => Some(self.running[at].clone()),
-            None => {
-                let ended = self.ended.iter().position(|(it, _)| *it == id);
-                ended.and_then(|at| self.ended.remove(at)).map(|(_, call)| call)
-            }
+            None => self.ended.remove(&id),
         };
         let call = merged(before.clone(), &self.with_relative_paths(update));
         let ends = tool_call::has_ended(&call);
@@ -255,7 +271,8 @@ impl Transcript {
             if shown.is_none_or(|before| tool_call::shows_more(&before, &call)) {
                 pieces.push(Piece::ToolCall(call.clone()));
             }
-            remember(&mut self.ended, (id, call));
+            let size = size_of(&call);
+            self.ended.push(id, call, size);
         }
         pieces
     }
@@ -393,13 +410,6 @@ fn merged(before: Option<Value>, update: &Value) -> Value {
         }
     }
     Value::Object(call)
-}
-
-fn remember<T>(list: &mut VecDeque<T>, item: T) {
-    if list.len() >= MAX_REMEMBERED {
-        list.pop_front();
-    }
-    list.push_back(item);
 }
 
 fn id_of(value: &Value, member: &str) -> String {

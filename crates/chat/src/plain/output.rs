@@ -348,13 +348,13 @@ impl Output {
     }
 
     pub(super) fn unfold(&mut self, number: Option<usize>) {
-        match self.folds.find(number) {
-            Some((_, Fold::ToolCall(call))) => {
+        match self.folds.find(number).cloned() {
+            Some(Fold::ToolCall(call)) => {
                 let mut lines = tool_call::head(&call, self.layout(), self.labels());
                 lines.extend(tool_call::output(&call, self.transcript.terminals(), self.layout()));
                 self.lines(lines);
             }
-            Some((_, Fold::Thought(text))) => self.note(&text),
+            Some(Fold::Thought(text)) => self.note(&text),
             None => self.note("There is no such folded output."),
         }
         self.ask();

@@ -216,7 +216,7 @@ impl State {
     /// Prints a folded part in full.
     pub(super) fn unfold(&mut self, number: Option<usize>) {
         self.end_text();
-        match self.folds.find(number) {
+        match self.folds.find(number).cloned() {
             None => {
                 let text = match number {
                     Some(number) => format!("there is no folded output {number}"),
@@ -224,11 +224,11 @@ impl State {
                 };
                 self.note(&text);
             }
-            Some((_, Fold::Thought(text))) => {
+            Some(Fold::Thought(text)) => {
                 let lines = thought(&text, self.layout);
                 self.print(Group::Thought, lines, false);
             }
-            Some((_, Fold::ToolCall(call))) => {
+            Some(Fold::ToolCall(call)) => {
                 let mut lines = tool_call::head(&call, self.layout, Labels::Signs);
                 lines.extend(tool_call::output(&call, self.transcript.terminals(), self.layout));
                 self.print(Group::Note, lines, false);

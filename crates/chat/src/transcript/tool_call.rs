@@ -1,5 +1,6 @@
 //! A tool call and its output.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use acp_wire::printable::one_line;
@@ -164,7 +165,10 @@ pub fn running_output(
             }
             _ => {
                 let block = if block["content"].is_object() { &block["content"] } else { block };
-                let text = content::text_of(block);
+                let text = match block["text"].as_str().filter(|_| block["type"] == "text") {
+                    Some(text) => Cow::Borrowed(text),
+                    None => Cow::Owned(content::describe(block)),
+                };
                 lines.extend(text_lines(super::tail(&text, RUNNING_TEXT), inner));
             }
         }
