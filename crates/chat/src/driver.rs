@@ -48,15 +48,18 @@ pub async fn run(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let end = loop {
         conversation.tasks.drain(..).for_each(|task| drop(tasks.spawn(task)));
-        let event = tokio::select! {
-            biased;
-            Some(()) = interrupts.recv() => Event::Interrupt,
-            // Before messages, which may arrive all the time.
-            _ = ticks.tick(), if conversation.has_terminals() => Event::Tick,
-            // Before the input: an answer is shown completely before the next prompt is sent.
-            incoming = connection.next(&mut conversation.outgoing) => Event::Message(incoming),
-            Some(Ok(done)) = tasks.join_next() => Event::Task(done),
-            input = input.next(), if conversation.wants_input() => Event::Input(input),
+        // A person does not wait for messages, which may arrive all the time.
+        let event = match input.waiting() {
+            Some(input) => Event::Input(input),
+            None => tokio::select! {
+                biased;
+                Some(()) = interrupts.recv() => Event::Interrupt,
+                _ = ticks.tick(), if conversation.has_terminals() => Event::Tick,
+                // Before other input: an answer is shown completely before the next prompt is sent.
+                incoming = connection.next(&mut conversation.outgoing) => Event::Message(incoming),
+                Some(Ok(done)) = tasks.join_next() => Event::Task(done),
+                input = input.next(), if conversation.wants_input() => Event::Input(input),
+            },
         };
         match event {
             Event::Message(incoming) => conversation.on_message(incoming),
@@ -143,4 +146,53 @@ async fn run_in_terminal(
     };
     view.lock().pause(false);
     (Some(ended), messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::ReadBuf;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::json_view::JsonView;
+
+    /// An agent that sends the same notification again and again.
+    struct Flood;
+
+    impl AsyncRead for Flood {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let line = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{}}\n";
+            if buffer.remaining() >= line.len() {
+                buffer.put_slice(line);
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn ctrl_c_ends_the_chat_while_the_agent_sends_messages_all_the_time() {
+        let (result, ended) = std::sync::mpsc::channel();
+        // Without the rule, the chat never returns to the runtime, so that only another thread can see it.
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let (keyboard, inputs) = mpsc::channel(1);
+            let (_interrupts, mut no_interrupts) = mpsc::unbounded_channel();
+            keyboard.try_send(UserInput::Interrupt).expect("there is space");
+            let options = Options { interactive: true, ..Options::default() };
+            let view = SharedView::new(JsonView::<Vec<u8>>::default());
+            let streams = (Flood, tokio::io::sink());
+            let input = Input::Person(inputs);
+            let chat = run(options, streams, view, input, &mut no_interrupts);
+            let _ = result.send(runtime.expect("a runtime").block_on(chat));
+        });
+        let end = ended.recv_timeout(Duration::from_secs(60)).expect("the chat ends");
+        assert_eq!(end, Ok(ChatEnd::Interrupted));
+    }
 }

@@ -24,6 +24,14 @@ impl Input {
         Input::Lines(LineReader::new(BufReader::new(tokio::io::stdin())))
     }
 
+    /// What a person has entered already.
+    pub(crate) fn waiting(&mut self) -> Option<UserInput> {
+        match self {
+            Input::Person(inputs) => inputs.try_recv().ok(),
+            Input::Prompts(_) | Input::Lines(_) => None,
+        }
+    }
+
     /// The next input. Cancel safe.
     pub(crate) async fn next(&mut self) -> UserInput {
         let line = match self {
