@@ -47,8 +47,13 @@ pub enum Piece {
     EndOfText,
     /// A tool call has ended, or its output has changed after its end.
     ToolCall(Value),
-    /// A remark for the user: whether it is an error, and its text.
-    Notice(bool, String),
+    /// A remark for the user.
+    Notice {
+        /// Whether it is about an error.
+        is_error: bool,
+        /// Its text.
+        text: String,
+    },
 }
 
 /// The output of a terminal.
@@ -341,13 +346,13 @@ impl Transcript {
         if let Some(description) = update["description"].as_str().filter(|it| !it.is_empty()) {
             text = format!("{text}\n{}", clean(description));
         }
-        let error = update["severity"] == "error";
+        let is_error = update["severity"] == "error";
         let text = match update["severity"].as_str() {
             Some("warning") => format!("warning: {text}"),
             _ => text,
         };
         self.open = None;
-        vec![Piece::EndOfText, Piece::Notice(error, text)]
+        vec![Piece::EndOfText, Piece::Notice { is_error, text }]
     }
 
     fn compaction(&mut self, update: &Value) -> Vec<Piece> {
@@ -360,7 +365,7 @@ impl Transcript {
             _ => return Vec::new(),
         };
         self.open = None;
-        vec![Piece::EndOfText, Piece::Notice(false, text)]
+        vec![Piece::EndOfText, Piece::Notice { is_error: false, text }]
     }
 }
 

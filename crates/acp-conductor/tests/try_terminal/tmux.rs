@@ -9,6 +9,9 @@ use testkit::test_chain::directory;
 /// The timeout of each step.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The time between two looks at a condition.
+const POLL: Duration = Duration::from_millis(20);
+
 /// A terminal with a shell command in it. It has its own server, which ends with it.
 pub(crate) struct Tmux {
     folder: PathBuf,
@@ -94,6 +97,7 @@ impl Tmux {
         let began = Instant::now();
         while !self.tmux(&arguments).status.success() {
             assert!(began.elapsed() < TIMEOUT, "tmux does not start");
+            std::thread::sleep(POLL);
         }
     }
 
@@ -190,7 +194,7 @@ impl Tmux {
             }
             before = seen;
             assert!(began.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?} in:\n{screen}");
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(POLL);
         }
     }
 

@@ -245,8 +245,8 @@ impl Output {
             Piece::Text(kind, text) => self.text(kind, &text),
             Piece::EndOfText => self.end_text(),
             Piece::ToolCall(call) => self.tool_call(&call),
-            Piece::Notice(true, text) => self.error(&text),
-            Piece::Notice(false, text) => self.note(&text),
+            Piece::Notice { is_error: true, text } => self.error(&text),
+            Piece::Notice { is_error: false, text } => self.note(&text),
         }
     }
 

@@ -128,8 +128,8 @@ impl State {
             Piece::Text(kind, text) => self.push_text(kind, &text),
             Piece::EndOfText => self.end_text(),
             Piece::ToolCall(call) => self.print_call(&call),
-            Piece::Notice(true, text) => self.error(&text),
-            Piece::Notice(false, text) => self.note(&text),
+            Piece::Notice { is_error: true, text } => self.error(&text),
+            Piece::Notice { is_error: false, text } => self.note(&text),
         }
     }
 
@@ -183,12 +183,7 @@ impl State {
             return self.print(Group::Thought, lines, false);
         }
         let number = self.folds.add(Fold::Thought(text.to_owned()));
-        let mut lines = folded(lines, THOUGHT_LINES, number, self.layout);
-        if let Some(last) = lines.last_mut() {
-            let mut gutter = thought_gutter();
-            gutter.append(last);
-            *last = crate::text::shorten_line(&gutter, self.layout.width);
-        }
+        let lines = folded(lines, THOUGHT_LINES, number, thought_gutter(), self.layout);
         self.print(Group::Thought, lines, false);
     }
 
@@ -202,13 +197,7 @@ impl State {
             lines.extend(output);
         } else {
             let number = self.folds.add(Fold::ToolCall(call.clone()));
-            let mut output = folded(output, limit, number, self.layout.narrower(2));
-            if let Some(last) = output.last_mut() {
-                let mut indented = Line::from("  ");
-                indented.append(last);
-                *last = crate::text::shorten_line(&indented, self.layout.width);
-            }
-            lines.extend(output);
+            lines.extend(folded(output, limit, number, Line::from("  "), self.layout));
         }
         self.print(Group::ToolCall, lines, false);
     }
@@ -239,24 +228,29 @@ impl State {
     /// Prints what an open question is about, in full.
     pub(super) fn unfold_question(&mut self) {
         let Some(open) = &self.question else { return };
-        let mut lines = vec![Line::styled(one_line(&open.question.title), Style::BOLD)];
-        lines = lines
-            .iter()
-            .flat_map(|line| wrap(line, self.layout.width, &Line::new(), &Line::from("  ")))
-            .collect();
+        let title = Line::styled(one_line(&open.question.title), Style::BOLD);
+        let mut lines = wrap(&title, self.layout.width, &Line::new(), &Line::from("  "));
         lines.extend(open.details(self.layout));
         self.print(Group::Note, lines, false);
     }
 }
 
-/// The start of lines, and how many more there are.
-fn folded(mut lines: Vec<Line>, limit: usize, number: usize, layout: Layout) -> Vec<Line> {
+/// The first lines, and a last line that says how many are not shown. It begins with `indentation`.
+fn folded(
+    mut lines: Vec<Line>,
+    limit: usize,
+    number: usize,
+    indentation: Line,
+    layout: Layout,
+) -> Vec<Line> {
     let more = lines.len() - limit;
     lines.truncate(limit);
+    let room = layout.width.saturating_sub(indentation.width());
     let long = format!("… {more} more lines (Ctrl-O or /unfold {number})");
     let short = format!("… {more} more (/unfold {number})");
-    let text = if crate::text::width(&long) <= layout.width { long } else { short };
-    lines.push(Line::styled(text, Style::DIM));
+    let text = if crate::text::width(&long) <= room { long } else { short };
+    let last = indentation.with(text, Style::DIM);
+    lines.push(crate::text::shorten_line(&last, layout.width));
     lines
 }
 

@@ -239,7 +239,7 @@ impl Shared {
         }
     }
 
-    /// Draws again if the terminal has another size. Not every terminal tells.
+    /// Draws again if the terminal has another size. Not every terminal reports a change of its size.
     fn check_size(&self) {
         let (columns, rows) = device::size();
         let mut core = self.lock();

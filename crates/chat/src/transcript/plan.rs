@@ -3,7 +3,7 @@
 use acp_wire::printable::{one_line, plain};
 use serde_json::Value;
 
-use super::tool_call::Labels;
+use super::tool_call::{Labels, indented};
 use crate::markdown::{Layout, render};
 use crate::text::{Color, Line, Style, wrap};
 
@@ -13,12 +13,8 @@ pub fn lines(plan: &Value, layout: Layout, labels: Labels) -> Vec<Line> {
     if let Some(uri) = plan["uri"].as_str() {
         lines.push(Line::from(format!("  {}", one_line(uri)).as_str()));
     } else if let Some(markdown) = plan["content"].as_str() {
-        let markdown = plain(markdown);
-        for line in render(&markdown, layout.narrower(2)) {
-            let mut indented = Line::from("  ");
-            indented.append(&line);
-            lines.push(indented);
-        }
+        let rendered = render(&plain(markdown), layout.narrower(2));
+        lines.extend(indented(rendered, layout));
     } else {
         for entry in entries(plan) {
             lines.extend(step(entry, layout, labels));

@@ -255,7 +255,8 @@ fn notices_are_shown_and_unknown_updates_are_ignored() {
     let mut transcript = Transcript::default();
     let notice = json!({ "sessionUpdate": "notice", "severity": "warning", "title": "Careful", "description": "x" });
     let shown = transcript.update(&notice, false);
-    assert_eq!(shown[1], Piece::Notice(false, "warning: Careful\nx".into()));
+    let text = "warning: Careful\nx".to_owned();
+    assert_eq!(shown[1], Piece::Notice { is_error: false, text });
     for ignored in [
         json!({ "sessionUpdate": "hologram" }),
         json!({ "sessionUpdate": 1 }),
