@@ -11,8 +11,9 @@ fn contains(text: &str, word: &str) -> bool {
     let ends = word.ends_with(char::is_alphanumeric);
     text.match_indices(word).any(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + word.len()..]);
-        !(begins && before.ends_with(char::is_alphanumeric))
-            && !(ends && after.starts_with(char::is_alphanumeric))
+        let in_longer_word = (begins && before.ends_with(char::is_alphanumeric))
+            || (ends && after.starts_with(char::is_alphanumeric));
+        !in_longer_word
     })
 }
 
