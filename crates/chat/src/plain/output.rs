@@ -161,7 +161,8 @@ impl Output {
     /// The sign before the input, when the chat waits for a prompt.
     fn ask(&mut self) {
         let waits = self.activity == Activity::Idle && self.question.is_none() && self.queued == 0;
-        let person = self.options.input_terminal && self.options.terminal && !self.input_ended;
+        let terminal = self.options.input_terminal && self.options.terminal;
+        let person = terminal && self.options.read_input && !self.input_ended;
         if waits && person && !self.asks {
             self.end_text();
             self.write("> ");

@@ -144,6 +144,16 @@ fn a_terminal_gets_words_and_word_wrap() {
 }
 
 #[test]
+fn there_is_no_sign_before_the_input_if_the_prompts_are_options() {
+    let (mut view, out, _) = view(Options { read_input: false, ..TERMINAL });
+    view.set_activity(Activity::Idle);
+    view.prompt("hello");
+    view.turn_ended(Some("end_turn"));
+    view.set_activity(Activity::Idle);
+    assert_eq!(out.text(), "> hello\n");
+}
+
+#[test]
 fn the_input_is_not_echoed_twice_on_a_terminal() {
     let (mut view, out, _) = view(TERMINAL);
     view.set_activity(Activity::Idle);
