@@ -419,7 +419,7 @@ mod tests {
             let here = blocks.iter().filter(|block| block.chapter == chapter);
             here.filter(|block| block.info.split([' ', ',']).next() == Some(language)).count()
         };
-        assert_eq!((count("Three uses", "sh"), count("Install", "sh")), (3, 3));
+        assert_eq!((count("Three uses", "sh"), count("Install", "sh")), (3, 4));
         assert_eq!(count("Use it in your editor", "json"), 1);
         assert_eq!((count("Your first proxy", "sh"), count("Your first proxy", "rust")), (3, 1));
         assert!(page.contains(&format!("npx {AGENT}\"]")), "the agent in Zed's settings");

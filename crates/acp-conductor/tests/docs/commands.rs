@@ -34,7 +34,7 @@ const AGENTS: [&str; 16] = [
 ];
 
 /// Proxies of others.
-const PROXIES: [&str; 7] = ["my-proxy", "brief", "node", "python3", "first", "second", "third"];
+const PROXIES: [&str; 6] = ["my-proxy", "node", "python3", "first", "second", "third"];
 
 /// Runs `conductor`. If the command is `conductor agent`, it also acts as the editor: it sends `initialize`, prints the
 /// answer and disconnects.
@@ -59,8 +59,8 @@ const CARGO: &str = r#"
 case "$1" in
     run)
         while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done
-        # Without `--`, the command starts a proxy that the reader writes.
-        [ "$1" = -- ] || exec my-proxy
+        # Without `--`, the command starts the proxy that the reader of the README writes.
+        [ "$1" = -- ] || exec brief
         shift
         exec conductor "$@" ;;
     new) mkdir -p "$2/src"; touch "$2/Cargo.toml" ;;
@@ -105,6 +105,8 @@ pub fn programs(editor: bool) -> PathBuf {
     for example in ["example-gate", "example-now"] {
         write_script(&bin, example, &run(&examples().join(example)));
     }
+    let prefix = run(&examples().join("example-prefix"));
+    write_script(&bin, "brief", &format!("{prefix} 'Answer in one sentence.'"));
     for (name, script) in [("cargo", CARGO), ("git", GIT), ("npm", NPM)] {
         write_script(&bin, name, script);
     }
