@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //! - [`driver`]: runs a chat; [`input`]: the user's input
-//! - [`conversation`]: the state machine of a chat; [`commands`]: its slash commands; [`settings`]: modes, models and
-//!   options of the agent; [`tool_calls`] and [`elicitation`]: what the agent asks about
+//! - [`conversation`]: the state machine of a chat; `commands`: its slash commands; `settings`: modes, models and
+//!   options of the agent; `tool_calls` and `elicitation`: what the agent asks about
 //! - [`mcp_server`]: the MCP servers of a session
 //! - [`view`]: what a chat shows, and what the user enters; [`json_view`]: as JSON
 //! - [`wire`]: the messages of a chain, for `--show-wire`
