@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use acp_wire::ErrorKind;
 use client::{Connection, Incoming};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
@@ -87,7 +88,7 @@ pub async fn run(
             None => {}
             // The reader closed the pipe early, as `head` does.
             Some(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ok(ChatEnd::Closed),
-            Some(error) => break Err(format!("cannot write to standard output: {error}")),
+            Some(error) => break Err(output_failed(&error)),
         }
     };
     if end.is_ok() {
@@ -97,10 +98,14 @@ pub async fn run(
     view.lock().finish();
     match (end, view.lock().write_error()) {
         (Ok(ChatEnd::Closed), Some(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write to standard output: {error}"))
+            Err(output_failed(&error))
         }
         (end, _) => end,
     }
+}
+
+fn output_failed(error: &io::Error) -> String {
+    ErrorKind::OutputFailed.tag(format!("cannot write to standard output: {error}"))
 }
 
 /// Runs a login in the terminal of the chat. Returns how it ended (`None` if the view cannot hand the terminal over), and

@@ -456,5 +456,6 @@ fn output_that_cannot_be_written_is_an_error() {
         let stderr = super::text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert!(stderr.contains("cannot write to standard output"), "{stderr}");
+        assert!(stderr.ends_with("[more: conductor errors output-failed]\n"), "{stderr}");
     }
 }
