@@ -113,7 +113,7 @@ fn parse_line(line: &str) -> Option<Command> {
         "use" | "call" => return parse_use(line).or_else(|| parse_use_sentence(line)),
         "edit" | "write" => return parse_edit(rest),
         "read" => return parse_read(rest),
-        "run" => return Some(split_words(rest)).filter(|it| !it.is_empty()).map(Command::Run),
+        "run" => return parse_run(rest),
         "sleep" => return parse_sleep(rest),
         "show" => {
             if let Some(command) = parse_show(rest) {
@@ -218,7 +218,7 @@ fn parse_use_sentence(line: &str) -> Option<Command> {
 
 /// Parses the arguments of `edit FILE… [TEXT]`. "edit the file" names no file.
 fn parse_edit(arguments: &str) -> Option<Command> {
-    const NO_NAMES: [&str; 5] = ["the", "a", "file", "files", "something"];
+    const NO_NAMES: [&str; 6] = ["the", "a", "file", "files", "something", ""];
     let words = split_words(arguments);
     let names: Vec<&String> =
         words.iter().skip_while(|word| NO_NAMES.contains(&word.to_lowercase().as_str())).collect();
@@ -238,10 +238,17 @@ fn parse_edit(arguments: &str) -> Option<Command> {
     Some(Command::Edit { files, line })
 }
 
+/// Parses the arguments of `run COMMAND`.
+fn parse_run(arguments: &str) -> Option<Command> {
+    let words = split_words(arguments);
+    words.first().is_some_and(|program| !program.is_empty()).then_some(Command::Run(words))
+}
+
 /// Parses the arguments of `read PATH [LINE]`. More words are a sentence.
 fn parse_read(arguments: &str) -> Option<Command> {
     let words = split_words(arguments);
     match &words[..] {
+        [path] if path.is_empty() => None,
         [path] => Some(Command::Read { path: path.clone(), line: None }),
         [path, line] => {
             let line = line.parse().ok().filter(|line| *line > 0)?;
@@ -366,6 +373,8 @@ mod tests {
             "crash the party",
             "can you fail auth",
             "sleep well",
+            "run ''",
+            "read ''",
             "write me a long letter",
             "show me the way to go home",
             "a story about a proxy that wanted to be an agent and lost its way",
@@ -394,6 +403,7 @@ mod tests {
     fn an_edit_names_files_or_nothing() {
         assert_eq!(Command::parse("edit"), edits(&[], None));
         assert_eq!(Command::parse("edit the file"), edits(&[], None));
+        assert_eq!(Command::parse("edit ''"), edits(&[], None));
         assert_eq!(Command::parse("Edit main.rs"), edits(&["main.rs"], None));
         assert_eq!(Command::parse("edit Makefile"), edits(&["Makefile"], None));
         assert_eq!(

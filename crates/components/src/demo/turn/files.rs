@@ -58,8 +58,7 @@ impl Turn {
             let old = match self.old_text(&path).await {
                 Ok(old) => old,
                 Err(why) => {
-                    self.say(&format!("I cannot edit {file}, because I cannot read it: {why}."))
-                        .await?;
+                    self.say(&format!("I cannot edit {file}: {why}.")).await?;
                     return Ok(StopReason::EndTurn);
                 }
             };
