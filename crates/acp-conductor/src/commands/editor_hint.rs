@@ -36,7 +36,7 @@ fn text(mode: Mode, specs: &[Spec], components: &[String], arguments: &[String])
     )
 }
 
-/// The options on a command line that `conductor try` has as well.
+/// The options on a command line. `conductor try` has all of them.
 fn chain_options(components: &[String], arguments: &[String]) -> Vec<String> {
     // The program and the command are no options.
     let mut options: Vec<&String> = arguments.iter().skip(2).collect();
@@ -45,17 +45,7 @@ fn chain_options(components: &[String], arguments: &[String]) -> Vec<String> {
             options.remove(at);
         }
     }
-    let mut kept = Vec::new();
-    let mut options = options.into_iter();
-    while let Some(option) = options.next() {
-        match option.as_str() {
-            "--journal" => drop(options.next()),
-            "--" => {}
-            option if option.starts_with("--journal=") => {}
-            option => kept.push(option.to_owned()),
-        }
-    }
-    kept
+    options.into_iter().filter(|option| *option != "--").cloned().collect()
 }
 
 #[cfg(test)]
@@ -79,11 +69,26 @@ mod tests {
             r#"conductor try --guard log -- log 'my "it'\''s"'"#
         );
         assert_eq!(
-            agent(&["--journal", "j", "a", "b --x", "--journal=j", "--grace=1"], &["a", "b --x"]),
-            "conductor try '--grace=1' -- a 'b --x'"
+            agent(&["--journal", "j", "a", "b --x", "--grace=1"], &["a", "b --x"]),
+            "conductor try --journal j '--grace=1' -- a 'b --x'"
         );
         assert_eq!(hint(Mode::Proxy, &["a"], &["a"]), "conductor try -- a demo-agent");
         assert_eq!(hint(Mode::Proxy, &[], &[]), "conductor try -- demo-agent");
+    }
+
+    #[test]
+    fn the_options_of_a_chain_are_options_of_the_chat() {
+        let command = crate::cli::command();
+        let options = |name: &str| {
+            let command = command.find_subcommand(name).expect("a command");
+            let long = command.get_arguments().filter_map(|it| it.get_long());
+            long.map(str::to_owned).collect::<Vec<String>>()
+        };
+        let chat = options("try");
+        for option in [options("agent"), options("proxy")].concat() {
+            // `--explain` does not wait for an editor.
+            assert!(chat.contains(&option) || option == "explain", "{option}");
+        }
     }
 
     #[test]
