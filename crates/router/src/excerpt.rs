@@ -2,7 +2,7 @@
 //!
 //! The last lines are often not the ones that matter: Node.js ends with its version, npm with the path of a log, and a
 //! stack trace is printed after the message. Each module of this directory recognises the output of some tools, and
-//! returns a [`Block`]. The latest block is the excerpt. If nothing is recognised, the excerpt is the last lines
+//! returns a `Block`. The latest block is the excerpt. If nothing is recognised, the excerpt is the last lines
 //! that are not trailers.
 
 use acp_wire::printable;
