@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use acp_wire::words;
 use serde_json::{Map, Value, json};
 
 /// The maximum number of tool calls that are remembered.
@@ -48,7 +49,7 @@ impl ToolCalls {
     /// Whether a tool call shows this command, in its title or input.
     pub(crate) fn shows_command(&self, command: &str) -> bool {
         let shows = |value: Option<&Value>| {
-            value.and_then(Value::as_str).is_some_and(|text| contains_words(text, command))
+            value.and_then(Value::as_str).is_some_and(|text| words::contains_any(text, &[command]))
         };
         self.0.values().any(|call| {
             let input = call.get("rawInput").and_then(|it| it.get("command"));
@@ -60,14 +61,6 @@ impl ToolCalls {
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
-}
-
-/// Whether a text contains these words, not as a part of longer words.
-fn contains_words(text: &str, words: &str) -> bool {
-    let ends = |rest: Option<char>| rest.is_none_or(|it| !it.is_alphanumeric());
-    text.match_indices(words).any(|(at, _)| {
-        ends(text[..at].chars().next_back()) && ends(text[at + words.len()..].chars().next())
-    })
 }
 
 /// Members that are missing or null keep their value.
