@@ -5,7 +5,7 @@ use super::{Block, MAX_LINES_AFTER, indent, trailer};
 pub(super) fn find(lines: &[&str]) -> Option<Block> {
     let mut errors = (0..lines.len()).filter_map(|index| Some((index, error(lines, index)?)));
     let (first, text) = errors.next()?;
-    let last = errors.last().map_or(first, |(index, _)| index);
+    let last = errors.next_back().map_or(first, |(index, _)| index);
     // A program that does not compile is not run, so nothing after the first error matters. An agent that runs a
     // compiler for the user goes on and prints other lines.
     let others = lines[last + 1..].iter().filter(|line| is_other_output(line)).count();
