@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acp_wire::dialect::Generation;
+use client::payload::text_without_secrets;
 use engine::{Facts, Setup};
 use router::{Chain, Component, Mode, UpdateFilter};
 use serde::Deserialize;
@@ -191,7 +192,8 @@ impl Config {
     pub fn chain(&self) -> Chain {
         let components = self.components.iter().map(|spec| Component {
             name: spec.name.clone(),
-            command: spec.command_line(),
+            // Errors, reports and the status show the command.
+            command: text_without_secrets(&spec.command_line()).into_owned(),
             guard: spec.guard,
             updates: spec.updates.map_or(UpdateFilter::Auto, |it| it.0),
         });
@@ -247,7 +249,8 @@ impl Spec {
             false => Spec::from_words(text)?,
         };
         if spec.program.is_empty() {
-            return Err("it contains no command".into());
+            let why = "it contains no command; write a program and its arguments, for example 'my-agent --acp'";
+            return Err(why.into());
         }
         Ok(spec)
     }

@@ -91,6 +91,10 @@ fn print_text(text: &str) -> Result<(), Failure> {
 /// Prints what clap returns instead of a command: help, the version, or a usage error.
 fn print_clap_message(message: &clap::Error) -> ExitCode {
     let written = message.print().and_then(|()| io::stdout().flush());
+    if message.use_stderr() {
+        let reference = ErrorKind::InvalidOption.tag("");
+        log::print_error(&format!("{}\n", reference.trim_start()));
+    }
     match written {
         Err(error) if !message.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
             log::print_error(&format!("conductor: {}\n", write_error(&error)));

@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use acp_wire::{LinkProtocol, Message, Outcome};
+use acp_wire::{ErrorKind, LinkProtocol, Message, Outcome};
 use engine::queue::Queue;
 use engine::{Command, Core, Input, Line, Observation, Output, Outputs, Port};
 use router::{Diagnostic, Ending, ExitCause, Level, Router, Seat, Time};
@@ -490,7 +490,7 @@ impl Shell {
         debug!(seat = chain.name(seat), %error, "writing failed");
         if seat == Seat::OUTER && is_disk_full(error) {
             let line = format!("cannot write to {}: {error}", chain.describe(seat));
-            self.write_error.get_or_insert(line);
+            self.write_error.get_or_insert(ErrorKind::OutputFailed.tag(line));
         }
     }
 

@@ -168,7 +168,7 @@ fn a_wrong_command_line_is_explained_with_its_remedy() {
         (
             &["agent", "log --file /no/such/folder/log", "demo-agent"],
             ErrorKind::UnwritableFile,
-            "/no/such/folder/log",
+            "/no/such/folder/log cannot be written: its directory does not exist. Create",
         ),
         (&["agent", "--log-file", &log, "demo-agent"], ErrorKind::UnwritableFile, "/no/log"),
         (&["agent", "--journal", &journal, "demo-agent"], ErrorKind::UnwritableFile, "/no/journal"),
@@ -257,6 +257,30 @@ fn each_error_is_explained_by_a_command() {
     let stderr = String::from_utf8_lossy(&unknown.stderr);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(stderr.contains("crashed"), "{stderr}");
+}
+
+/// An error is pasted into reports of bugs.
+#[test]
+fn a_secret_in_a_command_line_is_not_part_of_an_error() {
+    let files = Files::new("errors-secret");
+    let command = "/no/such/agent --api-key hunter2 --token=hunter2 --acp";
+    let (answer, stderr) = files.initialize(&["agent", command]);
+    for shown in [answer.to_string(), stderr] {
+        assert!(shown.contains("/no/such/agent --api-key …"), "{shown}");
+        assert!(shown.contains("--acp") && !shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
+fn a_mistake_in_the_options_names_its_section() {
+    let files = Files::new("errors-options");
+    for args in [&["agent", "--init-timeout", "soon", "a"][..], &["agent"], &["try", "--nonsense"]]
+    {
+        let output = files.run(args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert_eq!(last_line(&stderr), reference(ErrorKind::InvalidOption), "{args:?}");
+    }
 }
 
 #[test]

@@ -50,6 +50,15 @@ mod system {
             }
             // A FIFO without a reader, or a socket.
             Some(Errno::NXIO) => NOT_REGULAR.to_owned(),
+            Some(Errno::NOENT) => {
+                "its directory does not exist. Create the directory, or name another file"
+                    .to_owned()
+            }
+            Some(Errno::ISDIR) => "it is a directory. Name a file".to_owned(),
+            Some(Errno::ACCESS) => {
+                "permission denied. Check the permissions of the file and of its directory"
+                    .to_owned()
+            }
             _ => error.to_string(),
         })?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;

@@ -1,8 +1,10 @@
 //! `conductor component`: a built-in component as a separate process.
 
+use std::io;
+
 use acp_wire::ErrorKind;
 
-use super::output::{Failure, print};
+use super::output::{Failure, print, write_error};
 
 /// `conductor component`: runs a built-in component as a separate process.
 pub fn component(name: &str, options: &[String]) -> Result<(), Failure> {
@@ -19,5 +21,8 @@ pub fn component(name: &str, options: &[String]) -> Result<(), Failure> {
 /// Runs a proxy, or an agent, on standard input and output.
 pub fn serve(component: acp_proxy::Component) -> Result<(), Failure> {
     let name = component.name().to_owned();
-    component.run().map_err(|error| Failure::of(ErrorKind::SystemError, format!("{name}: {error}")))
+    component.run().map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => Failure::run(write_error(&error)),
+        _ => Failure::of(ErrorKind::SystemError, format!("{name}: {error}")),
+    })
 }

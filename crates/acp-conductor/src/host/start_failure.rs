@@ -76,8 +76,11 @@ fn missing_directory(spec: &Spec, error: &io::Error) -> Option<StartFailure> {
         });
     };
     let shown = directory.display();
+    let correct = "correct \"cwd\" of the component";
+    let mut remedy = correct.to_owned();
     let why = match directory.metadata() {
         Err(problem) if problem.kind() == ErrorKind::NotFound => {
+            remedy = format!("create the directory, or {correct}");
             format!("its working directory does not exist: {shown}")
         }
         Err(problem) => format!("its working directory {shown} cannot be used: {problem}"),
@@ -89,7 +92,6 @@ fn missing_directory(spec: &Spec, error: &io::Error) -> Option<StartFailure> {
         }
         Ok(_) => return None,
     };
-    let remedy = "create the directory, or correct \"cwd\" of the component";
     Some(failure(StartProblem::MissingDirectory, why, remedy))
 }
 

@@ -336,6 +336,7 @@ fn output_that_cannot_be_written_is_an_error() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
         assert!(stderr.contains("cannot write to standard output: No space"), "{args:?}: {stderr}");
+        assert!(stderr.contains("[more: conductor errors output-failed]"), "{args:?}: {stderr}");
     }
 }
 
@@ -355,6 +356,7 @@ fn a_message_that_cannot_be_written_to_the_editor_is_an_error() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
         assert!(stderr.contains("No space left"), "{args:?}: {stderr}");
+        assert!(stderr.contains("[more: conductor errors output-failed]"), "{args:?}: {stderr}");
     }
 }
 

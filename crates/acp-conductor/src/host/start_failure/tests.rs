@@ -94,9 +94,9 @@ fn each_problem_has_its_own_reason_and_remedy() {
             Some("/no/such/directory"),
             StartProblem::MissingDirectory,
             "does not exist: /no/such/directory",
-            "\"cwd\"",
+            "create the directory, or correct \"cwd\"",
         ),
-        ("sh", Some(&plain), StartProblem::MissingDirectory, "not a directory", "\"cwd\""),
+        ("sh", Some(&plain), StartProblem::MissingDirectory, "not a directory", "correct \"cwd\""),
         ("no-such-program", Some("/"), StartProblem::NotFound, "command not found", "install"),
     ] {
         let found = start(program, directory);
@@ -104,6 +104,7 @@ fn each_problem_has_its_own_reason_and_remedy() {
         assert!(found.why.contains(why), "{program}: {found:?}");
         assert!(found.remedy.contains(remedy), "{program}: {found:?}");
     }
+    assert_eq!(start("sh", Some(&plain)).remedy, "correct \"cwd\" of the component");
     // The system may run an empty file as a shell script, so only the description is tested.
     assert!(wrong_architecture(Path::new(&bare)).why.contains("neither a program"));
 }
