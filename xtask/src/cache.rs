@@ -111,7 +111,7 @@ fn size(folder: &Path) -> u64 {
 }
 
 /// Locks a file in the cache. Prints a message if it must wait.
-fn lock(name: &str, other: &str) -> Result<File, String> {
+pub fn lock(name: &str, other: &str) -> Result<File, String> {
     let cache = cache();
     fs::create_dir_all(&cache).map_err(at(&cache))?;
     let path = cache.join(name);

@@ -18,7 +18,7 @@ use std::{env, thread};
 use runner::{Folder, Outcome, Progress, Step, StepResult, time};
 
 use crate::cache::{Profile, PublishedCrate, ThirdPartyBuilds};
-use crate::tool::{at, cargo, ensure_installed, run};
+use crate::tool::{at, cargo, ensure_all_installed, ensure_installed, run};
 use crate::{
     demo, dist, fuzz, packages, peers, picture, platforms, replay, tidy, tool, walk, wine,
 };
@@ -338,14 +338,16 @@ fn tools() -> Result<(), String> {
 /// Installs the programs that tests run: those of the commands in the guide, shells, for completion, a terminal, and a
 /// reader of manual pages.
 fn test_programs() -> Result<(), String> {
-    ensure_installed("jq", &["--version"], "jq")?;
-    for shell in ["bash", "zsh", "fish"] {
-        ensure_installed(shell, &["--version"], shell)?;
-    }
-    ensure_installed("elvish", &["-version"], "elvish")?;
-    ensure_installed("tmux", &["-V"], "tmux")?;
-    // It has no option that only prints its version.
-    ensure_installed("mandoc", &["/dev/null"], "mandoc")
+    ensure_all_installed(&[
+        ("jq", &["--version"], "jq"),
+        ("bash", &["--version"], "bash"),
+        ("zsh", &["--version"], "zsh"),
+        ("fish", &["--version"], "fish"),
+        ("elvish", &["-version"], "elvish"),
+        ("tmux", &["-V"], "tmux"),
+        // It has no option that only prints its version.
+        ("mandoc", &["/dev/null"], "mandoc"),
+    ])
 }
 
 /// Runs the wanted test programs, and those of the options `more`. All run, even if one fails. Their chains are

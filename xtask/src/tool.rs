@@ -4,9 +4,10 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use testkit::test_chain::RELEASE;
+
+use crate::cache::lock;
 
 pub fn cargo() -> impl AsRef<OsStr> {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
@@ -47,30 +48,100 @@ pub fn release() -> Result<PathBuf, String> {
     Ok(Path::new(target).join("release"))
 }
 
+/// A program that a check needs: its name, arguments with which it succeeds, and its Debian package.
+pub type Requirement<'a> = (&'a str, &'a [&'a str], &'a str);
+
 /// Checks that a program works. Otherwise installs its Debian package, if this user may.
 pub fn ensure_installed(program: &str, check: &[&str], package: &str) -> Result<(), String> {
-    let there = || output_of(Command::new(program).args(check)).is_ok();
-    if there() {
+    ensure_all_installed(&[(program, check, package)])
+}
+
+/// Checks that all programs work. Otherwise installs the Debian packages of those that do not, if this user may.
+pub fn ensure_all_installed(programs: &[Requirement]) -> Result<(), String> {
+    if missing(programs).is_empty() {
         return Ok(());
     }
-    // One thread at a time installs, and another thread may have installed the program already.
-    static INSTALLING: Mutex<()> = Mutex::new(());
-    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
-    if there() {
+    // Steps are processes of their own, and apt-get fails while another process updates its lists. Another step may
+    // have installed the programs meanwhile.
+    let _installing = lock("packages.lock", "another installation of packages")?;
+    let before = missing(programs);
+    if before.is_empty() {
         return Ok(());
     }
-    let root = output_of(Command::new("id").arg("-u")).is_ok_and(|it| it.trim() == "0");
-    if !root || output_of(Command::new("apt-get").arg("--version")).is_err() {
-        return Err(format!("{program} {} does not work: install {package}", check.join(" ")));
+    let superuser = output_of(Command::new("id").arg("-u")).is_ok_and(|it| it.trim() == "0");
+    if !superuser || output_of(Command::new("apt-get").arg("--version")).is_err() {
+        return Err(what_to_install(&before));
     }
-    run(Command::new("apt-get").args(["update", "--quiet"]))?;
-    run(Command::new("apt-get")
-        .args(["install", "--quiet", "--yes", "--no-install-recommends", package])
+    // If a server does not answer, the lists of an earlier update are often enough.
+    let updated = run(Command::new("apt-get").args(["update", "--quiet"]));
+    let installed = run(Command::new("apt-get")
+        .args(["install", "--quiet", "--yes", "--no-install-recommends"])
         .args(["--option", "DPkg::Lock::Timeout=600"])
-        .env("DEBIAN_FRONTEND", "noninteractive"))?;
-    if there() {
-        Ok(())
-    } else {
-        Err(format!("{program} does not work, although {package} is installed"))
+        .args(packages(&before))
+        .env("DEBIAN_FRONTEND", "noninteractive"));
+    if let Err(error) = installed {
+        return Err([updated.err(), Some(error)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("\n"));
+    }
+    let after = missing(programs);
+    if after.is_empty() {
+        return Ok(());
+    }
+    let packages = packages(&after).join(" ");
+    Err(format!("{}, although the packages are installed: {packages}", what_fails(&after)))
+}
+
+/// The programs that do not work.
+fn missing<'a>(programs: &[Requirement<'a>]) -> Vec<Requirement<'a>> {
+    let works =
+        |(program, check, _): &Requirement| output_of(Command::new(program).args(*check)).is_ok();
+    programs.iter().copied().filter(|it| !works(it)).collect()
+}
+
+fn packages<'a>(programs: &[Requirement<'a>]) -> Vec<&'a str> {
+    let mut packages: Vec<&str> = programs.iter().map(|(_, _, package)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn what_fails(programs: &[Requirement]) -> String {
+    let commands =
+        programs.iter().map(|(program, check, _)| format!("`{program} {}`", check.join(" ")));
+    let commands: Vec<String> = commands.collect();
+    let verb = if commands.len() == 1 { "does" } else { "do" };
+    format!("{} {verb} not work", commands.join(", "))
+}
+
+fn what_to_install(programs: &[Requirement]) -> String {
+    let packages = packages(programs).join(" ");
+    format!("{}. Install these packages: {packages}", what_fails(programs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_all_programs_that_are_missing() {
+        let programs: [Requirement; 4] = [
+            ("true", &[], "coreutils"),
+            ("no-such-program", &["--version"], "some-package"),
+            ("false", &["-v"], "other-package"),
+            ("no-such-tool", &["-V"], "some-package"),
+        ];
+        assert_eq!(
+            what_to_install(&missing(&programs)),
+            "`no-such-program --version`, `false -v`, `no-such-tool -V` do not work. \
+             Install these packages: other-package some-package"
+        );
+    }
+
+    #[test]
+    fn programs_that_work_are_not_installed() {
+        assert_eq!(ensure_installed("true", &[], "no-such-package"), Ok(()));
     }
 }
