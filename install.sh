@@ -49,11 +49,25 @@ clean_up() {
     [ -z "$unfinished" ] || rm -f "$unfinished"
 }
 
+# The path of a folder, absolute and without a slash at its end.
 absolute() {
-    case $1 in
-        /*) printf '%s' "$1" ;;
-        *) printf '%s/%s' "$(pwd)" "$1" ;;
+    file=$1
+    while :; do
+        case $file in
+            /) break ;;
+            */) file=${file%/} ;;
+            *) break ;;
+        esac
+    done
+    case $file in
+        /*) printf '%s' "$file" ;;
+        *) printf '%s/%s' "$(pwd)" "$file" ;;
     esac
+}
+
+# The word as a shell reads it back.
+quoted() {
+    printf "'%s'" "$(printf '%s\n' "$1" | sed "s/'/'\\\\''/g")"
 }
 
 parse_options() {
@@ -83,7 +97,16 @@ parse_options() {
         esac
         [ -n "$value" ] || usage_error "the value of $option is empty"
         case $option in
-            --version) version=${value#v} ;;
+            --version)
+                version=${value#v}
+                case $version in
+                    [0-9]*) ;;
+                    *) usage_error "$value is not a version" ;;
+                esac
+                case $version in
+                    *[!0-9A-Za-z.+-]*) usage_error "$value is not a version" ;;
+                esac
+                ;;
             --prefix) prefix=$(absolute "$value") ;;
             --bin-dir) bin=$(absolute "$value") ;;
             --from) from=$value ;;
@@ -99,11 +122,15 @@ choose_folders() {
         [ -n "${HOME:-}" ] || fail 'the environment variable HOME is not set: use --prefix FOLDER'
         # A relative XDG_DATA_HOME is invalid and ignored.
         case ${XDG_DATA_HOME:-} in
-            /*) data=$XDG_DATA_HOME ;;
-            *) data=$HOME/.local/share ;;
+            /*) data=$(absolute "$XDG_DATA_HOME") ;;
+            *) data=$(absolute "$HOME")/.local/share ;;
         esac
-        bin=${bin:-$HOME/.local/bin}
+        bin=${bin:-$(absolute "$HOME")/.local/bin}
     fi
+    # The list of the installed files has a path per line.
+    case $bin$data in
+        *"$newline"*) fail 'the path of a folder contains a line break: choose another one with --prefix' ;;
+    esac
     # The paths of all installed files, one per line.
     list=$data/conductor/installed-files
 }
@@ -133,9 +160,13 @@ choose_source() {
     case $from in
         https://*) ;;
         # The checksums come from the same place as the archive, so both need an authenticated connection.
+        http://*@*) fail "$from: use an https URL or a local folder" ;;
         http://localhost[:/]* | http://127.0.0.1[:/]* | 'http://[::1]'[:/]*) ;;
         *://*) fail "$from: use an https URL or a local folder" ;;
-        *) [ -d "$from" ] || fail "$from is not a folder" ;;
+        *)
+            from=$(absolute "$from")
+            [ -d "$from" ] || fail "$from is not a folder"
+            ;;
     esac
 }
 
@@ -143,8 +174,13 @@ choose_source() {
 with_wget() {
     if wget --help 2>&1 | grep -q -e --tries; then
         wget --tries=3 -q -O "$1" "$2" </dev/null
+    elif wget -q -O "$1" "$2" </dev/null 2>"$temporary/wget-errors"; then
+        # Some builds of busybox do not check who sends the file, and say so.
+        ! grep -q 'validation not implemented' "$temporary/wget-errors" ||
+            fail 'this wget does not check the certificate of the server: install curl first'
     else
-        wget -q -O "$1" "$2" </dev/null
+        cat "$temporary/wget-errors" >&2
+        return 1
     fi
 }
 
@@ -194,11 +230,13 @@ checksum() {
 # Finds the archive for this machine in SHA256SUMS. Sets `archive`, `expected` and `version`.
 choose_archive() {
     wanted=$version archive='' expected=''
+    # Some editors and tools write a carriage return at the end of each line.
+    tr -d '\r' <"$temporary/SHA256SUMS" >"$temporary/sums" || fail "cannot write to $temporary"
     # An incomplete last line, without a line end, is not read.
     while read -r sum name; do
         name=${name#\*}
         case $name in
-            conductor-*"-$target.tar.gz") ;;
+            conductor-[0-9]*"-$target.tar.gz") ;;
             *) continue ;;
         esac
         this=${name#conductor-}
@@ -206,7 +244,7 @@ choose_archive() {
         [ -z "$wanted" ] || [ "$this" = "$wanted" ] || continue
         [ -z "$archive" ] || fail "$from has several versions: choose one with --version VERSION"
         archive=$name expected=$sum version=$this
-    done <"$temporary/SHA256SUMS"
+    done <"$temporary/sums"
     [ -n "$archive" ] ||
         fail "$from/SHA256SUMS has no checksum of an archive conductor-${wanted:-VERSION}-$target.tar.gz"
     case $version in
@@ -230,13 +268,18 @@ The download is incomplete, or somebody has changed the file. Try again."
     [ -f "$content/conductor" ] || fail "$archive has no program conductor"
 }
 
+make_folder() {
+    mkdir -p "$1" || fail "cannot create the folder $1: choose another one with --prefix or --bin-dir"
+}
+
 # prepare FILE MODE DESTINATION: copies a file into the folder of its destination, under a temporary name.
 prepare() {
-    folder=$(dirname "$3")
-    mkdir -p "$folder" || fail "cannot create the folder $folder: choose another one with --prefix or --bin-dir"
+    folder=${3%/*}
+    make_folder "$folder"
     [ ! -d "$3" ] || fail "$3 is a folder: remove it first"
     unfinished=$folder/.conductor-install-$$
-    { cp "$1" "$unfinished" && chmod "$2" "$unfinished"; } || fail "cannot write to $folder"
+    { rm -f "$unfinished" && cp "$1" "$unfinished" && chmod "$2" "$unfinished"; } ||
+        fail "cannot write to $folder: choose another folder with --prefix or --bin-dir"
 }
 
 # put FILE MODE DESTINATION: replaces a file in one step, so that a running program is not disturbed.
@@ -272,25 +315,49 @@ each_file() {
 }
 
 # The commands for `each_file`. A release may lack a file of the list.
+#
+# A folder can have several paths, such as `/usr/local` and `/usr/local/../local`. The list has the one without links.
 note_file() {
-    [ ! -f "$1" ] || printf '%s\n' "$3" >>"$temporary/new-files"
+    [ -f "$1" ] || return 0
+    folder=${3%/*}
+    make_folder "$folder"
+    folder=$(cd -P "$folder" && pwd -P) || fail "cannot read the folder $folder"
+    printf '%s/%s\n' "$folder" "${3##*/}" >>"$temporary/new-files" || cannot_write_lists
+}
+
+cannot_write_lists() {
+    fail "cannot write to $temporary: set the environment variable TMPDIR to a folder with more space"
+}
+
+# Whether a list has this path.
+lists() {
+    grep -qxF -e "$2" "$1"
 }
 
 put_file() {
     [ ! -f "$1" ] || put "$1" "$2" "$3"
 }
 
+# Refuses to replace a program that this script has not installed: it may be another one of the same name.
+check_replaced() {
+    IFS= read -r program <"$temporary/new-files" || cannot_write_lists
+    [ ! -e "$program" ] && [ ! -L "$program" ] && return
+    lists "$temporary/old-files" "$program" ||
+        fail "$program exists, and this script has not installed it: remove it, or choose another folder with --bin-dir"
+}
+
 install() {
     : >"$temporary/new-files"
     : >"$temporary/old-files"
     each_file note_file
-    [ ! -f "$list" ] || cat "$list" >"$temporary/old-files"
+    [ ! -f "$list" ] || cat "$list" >"$temporary/old-files" || cannot_write_lists
+    check_replaced
     # If this run is interrupted, --uninstall must find the files of both versions.
-    sort -u "$temporary/old-files" "$temporary/new-files" >"$temporary/all-files"
+    sort -u "$temporary/old-files" "$temporary/new-files" >"$temporary/all-files" || cannot_write_lists
     put "$temporary/all-files" 644 "$list"
     each_file put_file
-    while IFS= read -r path; do
-        grep -qxF -e "$path" "$temporary/new-files" || rm -f "$path"
+    while IFS= read -r file; do
+        lists "$temporary/new-files" "$file" || rm -f "$file"
     done <"$temporary/old-files"
     put "$temporary/new-files" 644 "$list"
 }
@@ -301,9 +368,9 @@ uninstall() {
         say 'If you installed with --prefix, use the same option now.'
         return
     fi
-    while IFS= read -r path; do
-        case $path in
-            /*) rm -f "$path" || fail "cannot remove $path" ;;
+    while IFS= read -r file; do
+        case $file in
+            /*) rm -f "$file" || fail "cannot remove $file" ;;
         esac
     done <"$list"
     rm -f "$list" || fail "cannot remove $list"
@@ -317,25 +384,29 @@ say_next_steps() {
     say "conductor $version is installed: $bin/conductor"
     shell=${SHELL:-sh}
     shell=${shell##*/}
-    case :$PATH: in
-        *:"$bin":*)
+    case :${PATH:-}: in
+        *:"$bin":* | *:"$bin"/:*)
             first=$(command -v conductor)
-            [ "$first" = "$bin/conductor" ] || say "Your PATH finds another program first: $first"
+            [ "$first" = "$bin/conductor" ] || [ "$first" = "$bin//conductor" ] || say "Your PATH finds another program first: $first"
             ;;
         *)
             say ''
             case $shell in
-                fish) say "Your PATH does not include this folder. Run: fish_add_path '$bin'" ;;
+                fish) say "Your PATH does not include this folder. Run: fish_add_path $(quoted "$bin")" ;;
                 bash | zsh) say "Your PATH does not include this folder. Put this line into ~/.${shell}rc, and open a new terminal:" ;;
                 *) say 'Your PATH does not include this folder. Put this line into ~/.profile, and log in again:' ;;
             esac
-            [ "$shell" = fish ] || say "  export PATH=\"$bin:\$PATH\""
+            case $shell:$bin in
+                fish:*) ;;
+                *[!0-9A-Za-z/:._\ -]*) say "  export PATH=$(quoted "$bin"):\"\$PATH\"" ;;
+                *) say "  export PATH=\"$bin:\$PATH\"" ;;
+            esac
             ;;
     esac
     if [ "$shell" = zsh ]; then
         say ''
         say 'For completions, put this line into ~/.zshrc before the line with compinit:'
-        say "  fpath=('$data/zsh/site-functions' \$fpath)"
+        say "  fpath=($(quoted "$data/zsh/site-functions") \$fpath)"
     fi
     say ''
     say 'Try it: conductor try'
@@ -345,10 +416,15 @@ main() {
     set -u
     # With --prefix /usr/local, all users need the new folders.
     umask 022
+    LC_ALL=C
+    export LC_ALL
+    newline='
+'
     temporary='' unfinished=''
     trap clean_up EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
+    trap 'exit 141' PIPE
     trap 'exit 143' TERM
     parse_options "$@"
     choose_folders
@@ -359,7 +435,8 @@ main() {
     choose_target
     choose_source
     check_tools
-    temporary=$(mktemp -d) || fail 'cannot create a temporary folder'
+    temporary=$(mktemp -d) ||
+        fail 'cannot create a temporary folder: set the environment variable TMPDIR to a folder that you can write to'
     fetch SHA256SUMS
     choose_archive
     say "Installing $archive from $from"

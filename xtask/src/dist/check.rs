@@ -15,16 +15,20 @@ use super::build::Builder;
 use super::{INSTALL_SCRIPT, Release, SUMS, TARGETS, enter_root, host_target, read, sbom};
 use crate::cache::{CachedBuilds, Profile};
 use crate::platforms;
-use crate::tool::{at, ensure_installed, output_of, run};
+use crate::tool::{at, ensure_all_installed, output_of, run};
 use bare_system::BareSystem;
 use cases::InstallTest;
 
 /// Installs the programs that the check needs, and makes the bare Debian system.
 pub fn install_tools() -> Result<(), String> {
-    ensure_installed(&emulator()?, &["--version"], "qemu-user-static")?;
-    ensure_installed("shellcheck", &["--version"], "shellcheck")?;
-    ensure_installed("unshare", &["--version"], "util-linux")?;
-    ensure_installed("mmdebstrap", &["--version"], "mmdebstrap")?;
+    ensure_all_installed(&[
+        (&emulator()?, &["--version"], "qemu-user-static"),
+        ("shellcheck", &["--version"], "shellcheck"),
+        ("unshare", &["--version"], "util-linux"),
+        ("mmdebstrap", &["--version"], "mmdebstrap"),
+        ("zsh", &["--version"], "zsh"),
+        ("busybox", &["true"], "busybox"),
+    ])?;
     bare_system::make().map(drop)
 }
 
@@ -58,6 +62,7 @@ fn check_in(folder: &Path) -> Result<(), String> {
         sbom::check(&serde_json::from_str(&text).map_err(|error| format!("the SBOM: {error}"))?)?;
     }
     emulate(&release, &first)?;
+    try_shells(&release, &first)?;
     let system = BareSystem::unpack(&folder.join("debian"))?;
     InstallTest::new(&release, &system, &first)?.run_all()?;
     let page = read("docs/install.md")?;
@@ -82,6 +87,32 @@ fn emulate(release: &Release, out: &Path) -> Result<(), String> {
     // The emulator runs one program. A chain with names of built-in components starts no other one.
     let answer = output(&["try", "--prompt", "hello", "sparkle", "demo-agent"])?;
     expect(&answer, "Hello!")
+}
+
+/// Runs the install script in the shells of other systems.
+fn try_shells(release: &Release, out: &Path) -> Result<(), String> {
+    let home = out.with_file_name("home");
+    for shell in [&["bash"][..], &["busybox", "sh"], &["zsh"]] {
+        println!("install.sh in {}", shell.join(" "));
+        let script = |arguments: &[&str]| {
+            let mut command = Command::new(shell[0]);
+            command.args(&shell[1..]).arg(INSTALL_SCRIPT).args(arguments);
+            command.arg("--from").arg(out).env("HOME", &home).env_remove("XDG_DATA_HOME");
+            output_of(&mut command)
+        };
+        let program = home.join(".local/bin/conductor");
+        // The second run is an upgrade.
+        for _ in 0..2 {
+            expect(&script(&[])?, "is installed")?;
+            let version = output_of(Command::new(&program).arg("--version"))?;
+            expect(&version, &format!("conductor {}\n", release.version))?;
+        }
+        expect(&script(&["--uninstall"])?, "Conductor is removed")?;
+        if program.exists() {
+            return Err(format!("{} is left", program.display()));
+        }
+    }
+    Ok(())
 }
 
 fn emulated_target() -> Result<&'static str, String> {

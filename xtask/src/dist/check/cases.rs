@@ -55,7 +55,7 @@ impl<'a> InstallTest<'a> {
     }
 
     pub fn run_all(&self) -> Result<(), String> {
-        let cases: [(&str, Case<'_>); 13] = [
+        let cases: [(&str, Case<'_>); 18] = [
             ("without curl and wget", Self::without_download_program),
             ("from a folder", Self::local_folder),
             ("a second run changes nothing", Self::twice),
@@ -69,6 +69,11 @@ impl<'a> InstallTest<'a> {
             ("uninstall", Self::uninstall),
             ("downloads with curl and with wget", Self::downloads),
             ("other folders", Self::other_folders),
+            ("several paths of one folder", Self::several_paths),
+            ("names with quotes and spaces", Self::odd_names),
+            ("another program of the same name is kept", Self::another_program),
+            ("other forms of SHA256SUMS", Self::other_sums),
+            ("a signal removes the temporary files", Self::signal),
         ];
         for (title, case) in cases {
             println!("install.sh: {title}");
@@ -188,6 +193,13 @@ impl<'a> InstallTest<'a> {
     fn faulty_downloads(&self) -> Result<(), String> {
         self.refused("sh /install.sh --from http://example.org/x", "use an https URL")?;
         self.refused("sh /install.sh --from ftp://127.0.0.1/x", "use an https URL")?;
+        self.refused("sh /install.sh --from http://localhost:1@example.org", "use an https URL")?;
+        let note = "#!/bin/sh\necho 'note: TLS certificate validation not implemented' >&2\n";
+        program(&self.system.path("/careless/wget"), note)?;
+        self.refused(
+            "PATH=/careless:$PATH sh /install.sh --from https://localhost/x",
+            "this wget does not check the certificate of the server: install curl first",
+        )?;
         for program in ["curl", "wget"] {
             self.show(program)?;
             for (path, words) in [("cut", &*self.archive), ("nowhere", "cannot get")] {
@@ -228,6 +240,8 @@ impl<'a> InstallTest<'a> {
         for (options, words) in [
             ("--verison 1", "unknown option --verison"),
             ("--version", "--version needs a value"),
+            ("--version latest", "latest is not a version"),
+            ("--version 1/../2", "1/../2 is not a version"),
             ("--prefix=", "the value of --prefix is empty"),
             ("--from /nowhere", "/nowhere is not a folder"),
             ("--from /release --version 1.2.3", "no checksum of an archive conductor-1.2.3-"),
@@ -237,6 +251,8 @@ impl<'a> InstallTest<'a> {
             self.refused(&format!("sh /install.sh {options}"), words)?;
         }
         self.refused(&format!("env -u HOME {INSTALL}"), "HOME is not set")?;
+        self.refused(&format!("{INSTALL} --prefix '/opt/a\n/etc'"), "contains a line break")?;
+        self.refused(&format!("TMPDIR=/nowhere {INSTALL}"), "set the environment variable TMPDIR")?;
         expect(&self.system.succeed("sh /install.sh --help")?, "usage: sh install.sh")
     }
 
@@ -374,6 +390,74 @@ impl<'a> InstallTest<'a> {
         let text = self.system.succeed(&format!("{path} SHELL=/bin/zsh {INSTALL}"))?;
         expect(&text, "fpath=('/root/.local/share/zsh/site-functions' $fpath)")?;
         self.system.succeed("sh /install.sh --uninstall").map(drop)
+    }
+
+    /// An upgrade must not remove the new files because it knows the old ones under another path.
+    fn several_paths(&self) -> Result<(), String> {
+        self.system.succeed("mkdir /opt/place && ln -s /opt/place /opt/link")?;
+        for path in ["place", "/opt/place/", "/opt/place//", "/opt/../opt/place", "/opt/link"] {
+            self.system.succeed(&format!("cd /opt && {INSTALL} --prefix {path}"))?;
+            self.works("/opt/place/bin/conductor")?;
+        }
+        let path = "PATH=/opt/place/bin:$PATH";
+        let text = self.system.succeed(&format!("{path} {INSTALL} --prefix /opt/place/"))?;
+        if text.contains("PATH") {
+            return Err(format!("the folder is in the PATH, but the script says:\n{text}"));
+        }
+        self.system.succeed("sh /install.sh --prefix /opt/link --uninstall")?;
+        let left = self.system.snapshot()?;
+        match left.keys().find(|it| it.starts_with("opt/place")) {
+            Some(path) => Err(format!("{path} is left")),
+            None => Ok(()),
+        }
+    }
+
+    /// The line that the script prints for the PATH works with every name of a folder.
+    fn odd_names(&self) -> Result<(), String> {
+        let script = format!(
+            r#"home="/opt/o'd \"\$PATH\` *[x]" && mkdir "$home" && export HOME="$home"
+            {INSTALL} >/opt/text && grep 'export PATH' /opt/text >/opt/line
+            . /opt/line && conductor --version && sh /install.sh --uninstall
+            rm -rf "$home" /opt/text /opt/line"#
+        );
+        let version = self.system.succeed(&script)?;
+        expect(&version, &format!("conductor {}\n", self.release.version))
+    }
+
+    fn another_program(&self) -> Result<(), String> {
+        let another = self.system.path("/opt/other/bin/conductor");
+        program(&another, "#!/bin/sh\necho another program\n")?;
+        let install = format!("{INSTALL} --prefix /opt/other");
+        self.refused(&install, "exists, and this script has not installed it")?;
+        fs::remove_file(&another).map_err(at(&another))?;
+        self.system.succeed(&install)?;
+        self.system.succeed("sh /install.sh --prefix /opt/other --uninstall").map(drop)
+    }
+
+    /// Checksums of other files, the mark of binary files, and the line ends of Windows.
+    fn other_sums(&self) -> Result<(), String> {
+        let folder = self.system.path("/sums");
+        copy_files(&self.system.path("/release"), &folder)?;
+        change_sums(&folder, |line| {
+            let (sum, name) = line.split_once("  ").unwrap_or_default();
+            format!("{sum} *debug-{name}\r\n{sum} *{name}\r\n{sum} *{name}.sig\r")
+        })?;
+        self.system.succeed("sh /install.sh --from /sums")?;
+        self.works("/root/.local/bin/conductor")?;
+        self.system.succeed("sh /install.sh --uninstall").map(drop)
+    }
+
+    /// A named pipe without a writer stops the script until the signal comes.
+    fn signal(&self) -> Result<(), String> {
+        self.system.succeed("mkdir /pipe && mkfifo /pipe/SHA256SUMS")?;
+        for signal in ["TERM", "HUP", "INT"] {
+            self.refused(&format!("timeout -s {signal} 1 sh /install.sh --from /pipe"), "")?;
+            let left = self.system.succeed("find /tmp -name 'tmp.*'")?;
+            if !left.is_empty() {
+                return Err(format!("after {signal}, these files are left: {left}"));
+            }
+        }
+        Ok(())
     }
 
     /// Takes a program out of the system's path.
