@@ -156,14 +156,27 @@ fn write_release(
 /// Removes the files that an earlier run has left, and nothing else.
 fn remove_earlier_files(out: &Path) -> Result<(), String> {
     let Ok(entries) = fs::read_dir(out) else { return Ok(()) };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let archive = name.starts_with("conductor-");
-        if archive || [INSTALL_SCRIPT, NOTES, SUMS].contains(&name.as_str()) {
-            fs::remove_file(entry.path()).map_err(at(&entry.path()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if !path.file_name().is_some_and(|it| is_of_release(&it.to_string_lossy())) {
+            continue;
         }
+        // An interrupted run leaves the folder that it wanted to pack.
+        let removed =
+            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(at(&path))?;
     }
     Ok(())
+}
+
+/// Whether `cargo xtask dist` writes a file of this name.
+fn is_of_release(name: &str) -> bool {
+    let archive = || {
+        let stem = name.strip_prefix("conductor-")?;
+        let endings = ["", ".tar", ".tar.gz", ".cdx.json"];
+        let mut ends = TARGETS.iter().flat_map(|it| endings.map(|end| format!("-{it}{end}")));
+        Some(ends.any(|end| stem.ends_with(&end)))
+    };
+    [INSTALL_SCRIPT, NOTES, SUMS].contains(&name) || archive() == Some(true)
 }
 
 /// The platform whose program runs here. It writes the completions and manual pages.
@@ -207,6 +220,23 @@ mod tests {
     }
 
     #[test]
+    fn a_second_run_removes_the_files_of_the_first_one_and_no_others() {
+        let out = env::temp_dir().join(format!("conductor-dist-test-{}", std::process::id()));
+        let unfinished = out.join(format!("conductor-0.0.9-{}", TARGETS[0]));
+        fs::create_dir_all(unfinished.join("man")).expect("a folder");
+        for name in [SUMS, "conductor-notes.txt", "notes.md"] {
+            fs::write(out.join(name), "").expect("a file");
+        }
+        fs::write(out.join(format!("conductor-0.0.9-{}.tar.gz", TARGETS[1])), "").expect("a file");
+        remove_earlier_files(&out).expect("they are removed");
+        let entries = fs::read_dir(&out).expect("the folder");
+        let mut left: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["conductor-notes.txt", "notes.md"]);
+        fs::remove_dir_all(&out).expect("the folder is removed");
+    }
+
+    #[test]
     fn the_install_script_downloads_from_the_repository_of_the_manifest() {
         let repository = env!("CARGO_PKG_REPOSITORY");
         let script = include_str!("../../install.sh");
@@ -215,5 +245,7 @@ mod tests {
         for target in TARGETS {
             assert!(script.contains(&format!("target={target} ;;")), "{target}");
         }
+        let rust = concat!("Rust ", env!("CARGO_PKG_RUST_VERSION"), " or later");
+        assert!(script.contains(rust) && include_str!("../../docs/install.md").contains(rust));
     }
 }

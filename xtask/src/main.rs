@@ -36,7 +36,7 @@ usage: cargo xtask COMMAND
   peers            build the third-party programs for the interop tests (`test` does this, too)
   tidy             check the house rules
   fuzz [--seconds N] [TARGET…]
-                   run the fuzz targets, ten minutes each by default. ScanResult become tests
+                   run the fuzz targets, ten minutes each by default. Findings become tests
   mutants [OPTION…]
                    run mutation tests of the core: change random expressions, and check that tests fail
   replay FILE      replay the journal of a chain step by step. For several files or folders, list the

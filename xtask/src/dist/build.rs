@@ -48,7 +48,7 @@ impl Builder<'_> {
             .env("CARGO_PROFILE_DEV_STRIP", "symbols")
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_INCREMENTAL", "0")
-            .env("CARGO_ENCODED_RUSTFLAGS", flags()?.join("\u{1f}"));
+            .env("CARGO_ENCODED_RUSTFLAGS", flags(self.profile)?.join("\u{1f}"));
         let date = self.release.timestamp.split('T').next().unwrap_or_default();
         build.env("CONDUCTOR_COMMIT", &self.release.commit).env("CONDUCTOR_COMMIT_DATE", date);
         if let Some(cache) = self.cache {
@@ -60,11 +60,18 @@ impl Builder<'_> {
 
 /// The options of the compiler. Paths of this machine do not get into the program, so that every machine builds the
 /// same one.
-fn flags() -> Result<[String; 4], String> {
-    Ok([
+///
+/// Cargo compiles all dependencies again if an option changes. So the builds for tests, which are in a cache for all
+/// checkouts, have no option with the path of this checkout. Their programs do not have that path anyway: `archive`
+/// checks it.
+fn flags(profile: Profile) -> Result<Vec<String>, String> {
+    let mut flags = vec![
         "-Clinker=rust-lld".to_owned(),
         "-Clink-self-contained=yes".to_owned(),
-        format!("--remap-path-prefix={}={SOURCES}", root()?.display()),
         format!("--remap-path-prefix={}={DEPENDENCIES}", cargo_home()?.display()),
-    ])
+    ];
+    if profile == Profile::Release {
+        flags.push(format!("--remap-path-prefix={}={SOURCES}", root()?.display()));
+    }
+    Ok(flags)
 }

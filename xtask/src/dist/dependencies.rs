@@ -40,7 +40,8 @@ impl Dependency {
 }
 
 fn url(name: &str, version: &str) -> String {
-    format!("pkg:cargo/{name}@{version}")
+    // A package URL has `+` only in its encoded form.
+    format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"))
 }
 
 /// The crates of the program for a platform, in order. The program's own crate is among them.
@@ -137,4 +138,23 @@ pub fn cargo_home() -> Result<PathBuf, String> {
     let set = |name| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let home = set("CARGO_HOME").or_else(|| set("HOME").map(|it| it.join(".cargo")));
     home.ok_or_else(|| "one of CARGO_HOME and HOME must be set".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_url_encodes_the_plus_sign_of_a_version() {
+        assert_eq!(url("a-b", "1.2.3-rc.1"), "pkg:cargo/a-b@1.2.3-rc.1");
+        assert_eq!(url("z", "2.0.16+z.1.5"), "pkg:cargo/z@2.0.16%2Bz.1.5");
+    }
+
+    #[test]
+    fn the_checksums_of_a_lock_file_are_found_by_name_and_version() {
+        let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"ff\"\n\n\
+                    [[package]]\nname = \"ours\"\nversion = \"0.1.0\"\n";
+        let expected = BTreeMap::from([(("a".to_owned(), "1.0.0".to_owned()), "ff".to_owned())]);
+        assert_eq!(checksums(lock), expected);
+    }
 }

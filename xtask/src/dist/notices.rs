@@ -30,7 +30,11 @@ pub fn text(dependencies: &[Dependency]) -> Result<String, String> {
         let Dependency { name, version, license, repository, .. } = dependency;
         let place = repository.as_deref().unwrap_or("https://crates.io");
         writeln!(text, "- {name} {version}: {license} ({place})").expect("a String");
-        for path in licence_files(&dependency.folder)? {
+        let mut files = licence_files(&dependency.folder)?;
+        if files.is_empty() {
+            files = standard_texts(license)?;
+        }
+        for path in files {
             let content = fs::read(&path).map_err(at(&path))?;
             let content = String::from_utf8_lossy(&content).replace('\r', "");
             let owner = format!("{name} {version}");
@@ -63,6 +67,14 @@ pub fn text(dependencies: &[Dependency]) -> Result<String, String> {
     Ok(text)
 }
 
+/// The texts of the licences in an SPDX expression, for a crate whose package has none.
+fn standard_texts(expression: &str) -> Result<Vec<PathBuf>, String> {
+    let folder = documents()?.join("licenses");
+    let words = expression.split([' ', '(', ')']).filter(|it| !it.is_empty());
+    let names = words.filter(|it| !["OR", "AND", "WITH"].contains(it));
+    Ok(names.map(|it| folder.join(format!("{it}.txt"))).collect())
+}
+
 /// The licences of the standard library, as Rust publishes them.
 pub fn standard_library() -> Result<String, String> {
     let path = documents()?.join("COPYRIGHT-library.html");
@@ -85,4 +97,26 @@ fn licence_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
         entries.flatten().map(|entry| entry.path()).filter(|path| is_licence(path)).collect();
     paths.sort();
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{TARGETS, dependencies};
+    use super::*;
+
+    #[test]
+    fn each_crate_has_the_text_of_its_licence() {
+        let dependencies = dependencies::read(TARGETS[0]).expect("the crates of the program");
+        let text = text(&dependencies).expect("the licences");
+        let owners: Vec<&str> = text
+            .split(LINE)
+            .skip(1)
+            .step_by(2)
+            .flat_map(|owners| owners.trim().split(", "))
+            .collect();
+        for dependency in dependencies.iter().filter(|it| !it.is_ours()) {
+            let owner = format!("{} {}", dependency.name, dependency.version);
+            assert!(owners.contains(&&*owner), "there is no licence of {owner}");
+        }
+    }
 }

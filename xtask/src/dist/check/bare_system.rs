@@ -11,6 +11,9 @@ use crate::tool::{at, output_of, run};
 
 const SUITE: &str = "bookworm";
 
+/// The packages besides the essential ones.
+const PACKAGES: &str = "curl,wget";
+
 /// The sources of Debian's packages on this machine. They may name a mirror.
 const SOURCES: [&str; 2] = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"];
 
@@ -22,14 +25,14 @@ exec chroot "$0" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin s
 
 /// Makes the system in the cache, unless it is there. Returns its archive.
 pub fn make() -> Result<PathBuf, String> {
-    let archive = cache().join(format!("debian-{SUITE}.tar"));
+    let archive = cache().join(format!("debian-{SUITE}-{PACKAGES}.tar"));
     if archive.is_file() {
         return Ok(archive);
     }
     fs::create_dir_all(cache()).map_err(at(&cache()))?;
     let unfinished = archive.with_extension("unfinished.tar");
     let mut make = Command::new("mmdebstrap");
-    make.args(["--variant=essential", "--include=curl,wget"]);
+    make.arg("--variant=essential").arg(format!("--include={PACKAGES}"));
     make.args([
         "--dpkgopt=path-exclude=/usr/share/doc/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
