@@ -218,6 +218,7 @@ fn elvish_completes_components() {
     assert!(line.starts_with("sparkle"), "{line}");
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn the_powershell_script_is_valid() {
     let script = script("powershell");

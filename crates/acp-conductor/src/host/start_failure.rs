@@ -148,9 +148,8 @@ fn not_found(spec: &Spec) -> StartFailure {
         let remedy = "\"command\" is only the program; write the arguments into \"args\"";
         return failure(StartProblem::NotFound, "command not found", remedy);
     }
-    let names = components::catalog::ALL.iter().map(|it| it.name);
     let tools = TOOLS.iter().map(|(tool, _)| *tool);
-    let remedy = match suggestion::closest(program, names.chain(tools)) {
+    let remedy = match suggestion::closest(program, built_in_names().chain(tools)) {
         Some(known) => format!("did you mean `{known}`? `conductor components` lists the built-in components"),
         None if Path::new(program).is_file() => {
             format!("to run the file in the current directory, write ./{program}")
@@ -160,6 +159,14 @@ fn not_found(spec: &Spec) -> StartFailure {
             .to_owned(),
     };
     failure(StartProblem::NotFound, "command not found", remedy)
+}
+
+/// The names of the built-in components, which only the program `conductor` has.
+fn built_in_names() -> impl Iterator<Item = &'static str> {
+    #[cfg(feature = "cli")]
+    return components::catalog::ALL.iter().map(|it| it.name);
+    #[cfg(not(feature = "cli"))]
+    return std::iter::empty();
 }
 
 fn missing_interpreter(path: &Path) -> StartFailure {
