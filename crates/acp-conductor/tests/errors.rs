@@ -272,6 +272,18 @@ fn a_secret_in_a_command_line_is_not_part_of_an_error() {
 }
 
 #[test]
+fn the_message_of_an_error_has_no_control_characters() {
+    let files = Files::new("errors-control");
+    let command = json!({"command": "/no/such/\u{1b}[31magent\u{7}"}).to_string();
+    let (answer, stderr) = files.initialize(&["agent", &command]);
+    let message = answer["error"]["message"].as_str().expect("a message");
+    for shown in [message, stderr.trim_end()] {
+        assert!(shown.contains("there is no file /no/such/agent"), "{shown:?}");
+        assert!(!shown.contains(char::is_control), "{shown:?}");
+    }
+}
+
+#[test]
 fn a_mistake_in_the_options_names_its_section() {
     let files = Files::new("errors-options");
     for args in [&["agent", "--init-timeout", "soon", "a"][..], &["agent"], &["try", "--nonsense"]]

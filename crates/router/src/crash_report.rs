@@ -1,7 +1,7 @@
 //! Describes the end of a component: its name and command, the cause, the reason in its output, and a remedy.
 
 use acp_wire::message::error_object;
-use acp_wire::{Json, acp, code};
+use acp_wire::{Json, acp, code, printable};
 
 use crate::event::Recovery;
 use crate::excerpt::excerpt;
@@ -26,11 +26,12 @@ impl Chain {
             Some(greetings) => format!("; it was greeted with {greetings}"),
             None => String::new(),
         };
-        format!(
+        // An error of a component, and a name or a command of the user, may contain control characters.
+        printable::one_line(&format!(
             "{}{command} {}{during}{output}{greetings}",
             self.describe(seat),
             exit.description()
-        )
+        ))
     }
 
     /// The crash report with the remedy, as one line. `starting` means that the component had not answered `initialize`.
