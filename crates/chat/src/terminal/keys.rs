@@ -25,6 +25,7 @@ pub(super) enum Action {
 impl State {
     /// Handles a key.
     pub(super) fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<Action> {
+        self.last_typed = Some(now);
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let plain = (key.modifiers - KeyModifiers::SHIFT).is_empty();
         match key.code {
@@ -76,6 +77,7 @@ impl State {
     }
 
     fn entered(&mut self, text: String) -> Vec<Action> {
+        self.last_typed = None;
         let mut actions = Vec::new();
         if self.editor.remember(&text) {
             actions.push(Action::Remember(text.clone()));

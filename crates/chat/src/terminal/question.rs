@@ -11,15 +11,19 @@ use crate::text::{Color, Line, Style, clean, wrap};
 use crate::transcript::{diff, tool_call};
 use crate::view::{Choice, Question};
 
-/// How long a new question does not take answers. Keys that were typed before the user could read it are text.
+/// How long a question that interrupts the user's typing takes no answers. Keys that were pressed before the user could
+/// read it are text.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// How long after a key the user is considered to be typing.
+pub(super) const TYPING: Duration = Duration::from_secs(1);
 
 /// A question that the user has not answered.
 #[derive(Debug)]
 pub(super) struct OpenQuestion {
     pub(super) question: Question,
-    /// When it was first drawn.
-    pub(super) drawn: Option<Instant>,
+    /// From when on keys answer it. Set when it is first drawn.
+    answers_from: Option<Instant>,
     /// The index of the answer, which the conversation has not confirmed.
     pub(super) chosen: Option<usize>,
     /// What the question is about, in the layout in which it was drawn last. To compare large files takes time.
@@ -28,7 +32,7 @@ pub(super) struct OpenQuestion {
 
 impl OpenQuestion {
     pub(super) fn new(question: Question) -> OpenQuestion {
-        OpenQuestion { question, drawn: None, chosen: None, details: RefCell::new(None) }
+        OpenQuestion { question, answers_from: None, chosen: None, details: RefCell::new(None) }
     }
 
     /// What the question is about: paths, command and changes.
@@ -44,10 +48,15 @@ impl OpenQuestion {
         }
     }
 
+    /// The question was drawn. `typing` says whether the user is typing.
+    pub(super) fn drawn(&mut self, now: Instant, typing: bool) {
+        let wait = if typing { GRACE } else { Duration::ZERO };
+        self.answers_from.get_or_insert(now + wait);
+    }
+
     /// Whether a key can answer the question.
     pub(super) fn takes_answers(&self, now: Instant) -> bool {
-        let drawn = self.drawn.is_some_and(|drawn| now.saturating_duration_since(drawn) >= GRACE);
-        drawn && self.chosen.is_none()
+        self.chosen.is_none() && self.answers_from.is_some_and(|from| now >= from)
     }
 
     /// The index of the option that a key chooses.

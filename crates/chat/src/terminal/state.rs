@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::folds::Folds;
-use super::question::OpenQuestion;
+use super::question::{OpenQuestion, TYPING};
 use crate::editor::Editor;
 use crate::markdown::{Layout, MarkdownStream};
 use crate::text::Line;
@@ -52,6 +52,8 @@ pub(super) struct State {
     pub(super) commands: Vec<SlashCommand>,
     pub(super) facts: Vec<String>,
     pub(super) editor: Editor,
+    /// When the user pressed the last key, unless that key entered a line.
+    pub(super) last_typed: Option<Instant>,
     pub(super) folds: Folds,
     /// The kind of what was printed last.
     pub(super) last: Option<Group>,
@@ -75,6 +77,7 @@ impl State {
             commands: Vec::new(),
             facts: Vec::new(),
             editor: Editor::new(history),
+            last_typed: None,
             folds: Folds::default(),
             last: None,
             finished: Vec::new(),
@@ -170,7 +173,8 @@ impl State {
     /// The frame was drawn.
     pub(super) fn drawn(&mut self, now: Instant) {
         if let Some(question) = &mut self.question {
-            question.drawn.get_or_insert(now);
+            let typing = self.last_typed.is_some_and(|typed| now < typed + TYPING);
+            question.drawn(now, typing);
         }
     }
 }

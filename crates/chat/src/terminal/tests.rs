@@ -224,15 +224,34 @@ fn keys_from_before_a_question_do_not_answer_it() {
     terminal.state.set_question(Some(&question()));
     assert!(terminal.write("y").is_empty(), "the question is not drawn yet");
     assert_eq!(terminal.enter(), line("y"), "a line from before the question is a prompt");
+    terminal.write("x");
+    terminal.press(KeyCode::Backspace, KeyModifiers::NONE);
     terminal.draw();
     terminal.wait(100);
-    assert!(terminal.write("1").is_empty(), "nobody can have read it");
+    assert!(terminal.write("1").is_empty(), "the user was typing and has not read it");
     terminal.wait(600);
     assert!(terminal.write("y").is_empty(), "the line is not empty");
     assert!(terminal.draw().contains("  Clear the line to answer (Ctrl-U).\n"));
     assert_eq!(terminal.state.editor.text(), "1y");
     terminal.control('u');
     assert_eq!(terminal.write("a"), choice(1));
+}
+
+#[test]
+fn a_question_takes_a_key_at_once_if_the_user_was_not_typing() {
+    let mut terminal = Terminal::new(50, 24);
+    terminal.write("edit a.txt");
+    terminal.enter();
+    terminal.work();
+    terminal.state.set_question(Some(&question()));
+    terminal.draw();
+    assert!(terminal.draw().contains("  Press a key to answer. Esc cancels.\n"));
+    assert_eq!(terminal.write("y"), choice(0));
+    // A second press of the same key does not answer the next question.
+    terminal.state.set_question(Some(&question()));
+    terminal.draw();
+    terminal.wait(100);
+    assert!(terminal.write("y").is_empty());
 }
 
 #[test]
