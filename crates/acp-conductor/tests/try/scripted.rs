@@ -1,9 +1,7 @@
 //! `conductor try --json` with scripted agents: commands, sessions, files, terminals and permissions.
 
 use serde_json::{Value, json};
-use testkit::test_chain::{
-    ScriptedComponent, TestChain, assert_gone, directory, is_alive, wait_until,
-};
+use testkit::test_chain::{ScriptedComponent, TestChain, assert_gone, directory, wait_until};
 
 /// A chat with a scripted agent.
 struct Chat {
@@ -244,7 +242,7 @@ fn the_commands_of_the_agent_end_if_the_conductor_is_killed() {
     let pid = || std::fs::read_to_string(folder.join("pid")).ok()?.trim().parse().ok();
     let pid: u32 = wait_until("the command runs", pid);
     chat.chain.conductor.signal(libc::SIGKILL);
-    wait_until("the command is killed", || (!is_alive(pid)).then_some(()));
+    wait_until("the command is killed", || (!testkit::test_chain::is_alive(pid)).then_some(()));
 }
 
 /// Many agents send only the id of a tool call.
