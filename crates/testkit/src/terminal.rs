@@ -25,7 +25,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a program in a terminal of 24 lines and 80 columns. Standard output goes to `stdout` if it is set.
+    /// Starts a program in a terminal of 24 lines and 80 columns, which is an `xterm` unless the command sets `TERM`.
+    /// Standard output goes to `stdout` if it is set.
     pub fn start(command: &mut Command, stdout: Option<Stdio>) -> Terminal {
         let (mut test_end, mut program_end) = (-1, -1);
         let mut size = winsize(24, 80);
@@ -38,7 +39,10 @@ impl Terminal {
             (File::from_raw_fd(test_end), OwnedFd::from_raw_fd(program_end))
         };
         let stream = || Stdio::from(program_end.try_clone().expect("a descriptor"));
-        command.env("TERM", "xterm").stdin(stream()).stderr(stream());
+        if !command.get_envs().any(|(name, _)| name == "TERM") {
+            command.env("TERM", "xterm");
+        }
+        command.stdin(stream()).stderr(stream());
         command.stdout(stdout.unwrap_or_else(stream));
         // SAFETY: both calls may be made between fork and exec.
         unsafe {
@@ -88,6 +92,11 @@ impl Terminal {
             };
             self.rest.extend(bytes);
         }
+    }
+
+    /// The output that was received but not waited for.
+    pub fn rest(&self) -> String {
+        String::from_utf8_lossy(&self.rest).into_owned()
     }
 
     /// Changes the size of the terminal.

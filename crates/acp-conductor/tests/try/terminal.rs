@@ -1,104 +1,17 @@
 //! `conductor try` in a terminal.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use testkit::terminal::Terminal;
 use testkit::test_chain::{directory, wait_until, write_script};
 
 use super::{agent, conductor};
 
-/// The timeout of each step.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A terminal with a running chat.
-struct Terminal {
-    child: Child,
-    keys: File,
-    shown: Receiver<Vec<u8>>,
-    /// Output that was not waited for yet.
-    rest: String,
-    slave: OwnedFd,
-}
-
-impl Terminal {
-    fn new(arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
-        let (mut master, mut slave) = (-1, -1);
-        let mut size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-        let null = std::ptr::null_mut();
-        // SAFETY: fills in two descriptors, which are owned from here on.
-        let (master, slave) = unsafe {
-            assert_eq!(libc::openpty(&mut master, &mut slave, null, null.cast(), &raw mut size), 0);
-            (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
-        };
-        let stream = || Stdio::from(slave.try_clone().expect("a descriptor"));
-        let mut command = conductor(&[&["try"], arguments].concat());
-        command.env("TERM", "xterm").env("NO_COLOR", "1");
-        command.env("XDG_STATE_HOME", directory("try-state")).envs(environment.iter().copied());
-        command.stdin(stream()).stdout(stream()).stderr(stream());
-        // SAFETY: both calls may be made between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                libc::ioctl(0, libc::TIOCSCTTY as _, 0);
-                Ok(())
-            });
-        }
-        let child = command.spawn().expect("the conductor starts");
-        let (sender, shown) = channel();
-        let mut screen = master.try_clone().expect("a descriptor");
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = screen.read(&mut bytes) {
-                if sender.send(bytes[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Terminal { child, keys: master, shown, rest: String::new(), slave }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("a terminal");
-    }
-
-    /// Waits until this is shown. Returns all output up to its end.
-    fn wait_for(&mut self, wanted: &str) -> String {
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
-            if let Some(at) = self.rest.find(wanted) {
-                let rest = self.rest.split_off(at + wanted.len());
-                return std::mem::replace(&mut self.rest, rest);
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(bytes) = self.shown.recv_timeout(left) else {
-                panic!("{wanted:?} is not shown, but: {:?}", self.rest);
-            };
-            self.rest.push_str(&String::from_utf8_lossy(&bytes));
-        }
-    }
-
-    fn wait(&mut self) -> Option<i32> {
-        self.child.wait().expect("an end").code()
-    }
-
-    /// Whether the terminal echoes input, as it did before the chat.
-    fn echoes(&self) -> bool {
-        let modes = rustix::termios::tcgetattr(&self.slave).expect("a terminal");
-        modes.local_modes.contains(rustix::termios::LocalModes::ECHO)
-    }
-}
-
-/// A test that fails leaves no process.
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts a chat in a terminal.
+fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
+    let mut command = conductor(&[&["try"], arguments].concat());
+    command.env("NO_COLOR", "1").env("XDG_STATE_HOME", directory("try-state"));
+    Terminal::start(command.envs(environment.iter().copied()), None)
 }
 
 /// The end of the welcome.
@@ -106,7 +19,7 @@ const WELCOME: &str = "Ctrl-D leaves.";
 
 #[test]
 fn in_a_terminal_the_user_can_edit_interrupt_and_leave() {
-    let mut terminal = Terminal::new(&["--", "demo-agent --pace 5"], &[]);
+    let mut terminal = start(&["--", "demo-agent --pace 5"], &[]);
     let welcome = terminal.wait_for(WELCOME);
     assert!(welcome.contains("You are talking to demo-agent"), "{welcome}");
     // Backspace, and a line that Ctrl-C discards.
@@ -122,14 +35,14 @@ fn in_a_terminal_the_user_can_edit_interrupt_and_leave() {
     terminal.wait_for("nonsense");
     terminal.press("\x03");
     terminal.press("/exit\r");
-    assert_eq!(terminal.wait(), Some(0));
-    assert!(!terminal.rest.contains("playing still"), "{}", terminal.rest);
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(!terminal.rest().contains("playing still"), "{}", terminal.rest());
     assert!(terminal.echoes());
 }
 
 #[test]
 fn in_a_terminal_the_user_is_asked_for_permission() {
-    let mut terminal = Terminal::new(&["--", "demo-agent --pace 0"], &[]);
+    let mut terminal = start(&["--", "demo-agent --pace 0"], &[]);
     terminal.wait_for(WELCOME);
     for (key, shown) in [("1", "✓ Edit demo.txt"), ("n", "✗ Edit demo.txt"), ("\x03", "cancelled")]
     {
@@ -140,15 +53,15 @@ fn in_a_terminal_the_user_is_asked_for_permission() {
         terminal.wait_for(shown);
     }
     terminal.press("\x04");
-    assert_eq!(terminal.wait(), Some(0));
+    assert_eq!(terminal.wait().code(), Some(0));
 }
 
 #[test]
 fn the_terminal_is_restored_when_the_chat_is_killed() {
-    let mut terminal = Terminal::new(&["--", "demo-agent"], &[]);
+    let mut terminal = start(&["--", "demo-agent"], &[]);
     terminal.wait_for(WELCOME);
     wait_until("the line is edited", || (!terminal.echoes()).then_some(()));
-    let pid = i32::try_from(terminal.child.id()).expect("a process id");
+    let pid = i32::try_from(terminal.pid()).expect("a process id");
     // SAFETY: a signal to a child that was not waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
     terminal.wait();
@@ -159,7 +72,7 @@ fn the_terminal_is_restored_when_the_chat_is_killed() {
 fn in_a_dumb_terminal_the_user_is_asked_for_permission() {
     for (options, term) in [(&[][..], "dumb"), (&["--plain"], "xterm")] {
         let arguments = [options, &["--", "demo-agent --pace 0"]].concat();
-        let mut terminal = Terminal::new(&arguments, &[("TERM", term)]);
+        let mut terminal = start(&arguments, &[("TERM", term)]);
         terminal.wait_for(WELCOME);
         terminal.press("edit the file\r");
         terminal.wait_for("Reject");
@@ -167,30 +80,29 @@ fn in_a_dumb_terminal_the_user_is_asked_for_permission() {
         let shown = terminal.wait_for("I only pretend");
         assert!(!shown.contains('\x1b'), "{shown:?}");
         terminal.press("\x04");
-        assert_eq!(terminal.wait(), Some(0));
+        assert_eq!(terminal.wait().code(), Some(0));
     }
 }
 
 #[test]
 fn an_agent_that_is_killed_ends_the_chat_in_a_terminal() {
     let agent = agent("try-idle", "kill -9 $$");
-    let mut terminal = Terminal::new(&["--", agent.to_str().expect("a path")], &[]);
+    let mut terminal = start(&["--", agent.to_str().expect("a path")], &[]);
     terminal.wait_for(WELCOME);
     terminal.press("die\r");
     terminal.wait_for("signal 9");
-    assert_eq!(terminal.wait(), Some(1));
+    assert_eq!(terminal.wait().code(), Some(1));
     assert!(terminal.echoes());
 }
 
 /// A component that never answers must not delay the exit.
 #[test]
 fn an_interrupt_during_the_start_ends_the_chat_at_once() {
-    let mut terminal =
-        Terminal::new(&["--", "sh -c 'trap \"\" TERM; sleep 1000 & wait; sleep 1000'"], &[]);
+    let mut terminal = start(&["--", "sh -c 'trap \"\" TERM; sleep 1000 & wait; sleep 1000'"], &[]);
     wait_until("the terminal is used", || (!terminal.echoes()).then_some(()));
     terminal.press("\x03");
     let began = Instant::now();
-    assert_eq!(terminal.wait(), Some(130));
+    assert_eq!(terminal.wait().code(), Some(130));
     // Much less than the grace period of a chain and the time for the start of a component.
     assert!(began.elapsed() < Duration::from_secs(10));
     assert!(terminal.echoes());
@@ -223,7 +135,7 @@ done
     write_script(&directory, "agent", body);
     let agent = format!("WHO=me {}", directory.join("agent").display());
     for in_terminal in [false, true] {
-        let mut terminal = Terminal::new(&["--", &agent], &[]);
+        let mut terminal = start(&["--", &agent], &[]);
         let shown = terminal.wait_for("Log in with /login N.");
         assert!(shown.contains("Authentication required"), "{shown}");
         assert!(shown.contains("1 Log in with a browser"), "{shown}");
@@ -242,6 +154,6 @@ done
         }
         terminal.wait_for("You are talking to agent");
         terminal.press("\x04");
-        assert_eq!(terminal.wait(), Some(0));
+        assert_eq!(terminal.wait().code(), Some(0));
     }
 }
