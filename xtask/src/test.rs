@@ -120,8 +120,8 @@ const QUICK: [Step; 4] = [
 ];
 
 const FULL_INTRODUCTION: &str = "\
-All checks. On a fresh machine with 2 processors, they take about 40 minutes, most of it to build third-party programs.
-These are cached: later runs take about 13 minutes. `--quick` takes some minutes.";
+All checks. On a fresh machine with 2 processors, they take about 45 minutes, most of it to build third-party programs.
+These are cached: later runs take less than 15 minutes. `--quick` takes some minutes.";
 
 const QUICK_INTRODUCTION: &str = "\
 Checks without third-party programs. On 2 processors, they take about 8 minutes on a fresh machine, and 3 minutes later.";
