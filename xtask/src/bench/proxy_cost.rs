@@ -72,7 +72,7 @@ impl Kind {
         let word = |path: &Path| quote(&path.display().to_string());
         // At this level the built-in `log` sees each message and writes none of them. `context` adds nothing to
         // any but the first prompt of a session.
-        let (log, context) = ("log --level error", "context --text x --file x");
+        let (log, context) = ("log --level error", "context --text x --optional x");
         let process = |component| format!("{} component {component}", word(&programs.ours));
         Some(match self {
             Self::Stub => word(&programs.stubs.join("stub_proxy")),
