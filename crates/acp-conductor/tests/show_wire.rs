@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use testkit::terminal::Terminal;
-use testkit::test_chain::{directory, write_script};
+use testkit::test_chain::{directory, write_shell_agent};
 
 const SPARKLE: [&str; 2] = ["sparkle", "demo-agent --pace 0"];
 
@@ -150,21 +150,7 @@ fn agent(name: &str, lines: &[&str]) -> String {
             }
         })
         .collect();
-    let body = format!(
-        r#"
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\).*/\1/p')
-  case "$line" in
-    *'"initialize"'*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"protocolVersion\":1}}}}" ;;
-    *'"session/new"'*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"sessionId\":\"s\"}}}}" ;;
-    *'"session/prompt"'*) {} ;;
-  esac
-done
-"#,
-        answers.join("; ")
-    );
-    write_script(&directory, "agent", &body);
-    directory.join("agent").display().to_string()
+    write_shell_agent(&directory, &answers.join("; ")).display().to_string()
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn a_handler_sends_requests_and_notifications_to_both_sides() {
 #[test]
 fn a_subagent_is_invisible_to_the_editor() {
     let proxy = Proxy::new("delegates").on_prompt(async |mut prompt, next| {
-        let session = next.agent().new_session("/work").await?;
+        let session = next.agent().new_session("/project").await?;
         let turn = session.prompt(format!("Summarise: {}", prompt.text())).await?;
         prompt.append_text(turn.text());
         next.run(prompt).await
@@ -180,7 +180,7 @@ fn a_subagent_is_invisible_to_the_editor() {
         &filled(
             r#"
         editor > {"id":1,"method":"session/prompt","params":PROMPT}
-        agent  < {"id":1,"method":"session/new","params":{"cwd":"/work","mcpServers":[]}}
+        agent  < {"id":1,"method":"session/new","params":{"cwd":"/project","mcpServers":[]}}
         agent  > {"id":1,"result":{"sessionId":"sub"}}
         agent  < {"id":2,"method":"session/prompt","params":{"sessionId":"sub","prompt":[{"type":"text","text":"Summarise: q"}]}}
         agent  > {"method":"session/update","params":{"sessionId":"sub","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"in short"}}}}

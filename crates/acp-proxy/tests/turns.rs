@@ -316,14 +316,14 @@ fn a_handler_changes_how_a_turn_ends_or_answers_itself() {
 #[test]
 fn a_subagents_turn_ends_with_idle() {
     let proxy = Proxy::new("delegates").on_prompt(async |mut prompt, next| {
-        let session = next.agent().new_session("/work").await?;
+        let session = next.agent().new_session("/project").await?;
         let turn = session.prompt("ask").await?;
         prompt.append_text(turn.text());
         next.run(prompt).await
     });
     let script = v2(r#"
         editor > PROMPT 1 s hi
-        agent  < {"id":1,"method":"session/new","params":{"cwd":"/work","mcpServers":[]}}
+        agent  < {"id":1,"method":"session/new","params":{"cwd":"/project","mcpServers":[]}}
         agent  > {"id":1,"result":{"sessionId":"sub"}}
         agent  < PROMPT 2 sub ask
         agent  > ACCEPTED 2 m1

@@ -506,6 +506,23 @@ pub fn assert_gone(pid: u32, name: &str) {
     wait_until(&format!("{name} is gone"), || (!is_alive(pid)).then_some(()));
 }
 
+/// Writes an agent as a shell script, which runs a command for each prompt. `$id` is the id of the prompt.
+pub fn write_shell_agent(directory: &Path, on_prompt: &str) -> PathBuf {
+    let body = format!(
+        r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"protocolVersion\":1}}}}" ;;
+    *'"session/new"'*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"sessionId\":\"s\"}}}}" ;;
+    *'"session/prompt"'*) {on_prompt} ;;
+  esac
+done
+"#
+    );
+    write_script(directory, "agent", &body)
+}
+
 /// Polls until `look` returns a value. For conditions that are not events, such as the state of another process.
 pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
-use testkit::test_chain::{directory, wait_until, write_script};
+use testkit::test_chain::{directory, wait_until, write_script, write_shell_agent};
 
 const EMBODIED: &str = "✓ embody_sparkle  You are working together with somebody, not for them.";
 
@@ -41,21 +41,7 @@ fn printed(arguments: &[&str]) -> String {
 
 /// An agent as a shell script, with a command that it runs for each prompt.
 fn agent(name: &str, prompted: &str) -> PathBuf {
-    let directory = directory(name);
-    let body = format!(
-        r#"
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\).*/\1/p')
-  case "$line" in
-    *'"initialize"'*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"protocolVersion\":1}}}}" ;;
-    *'"session/new"'*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"sessionId\":\"s\"}}}}" ;;
-    *'"session/prompt"'*) {prompted} ;;
-  esac
-done
-"#
-    );
-    write_script(&directory, "agent", &body);
-    directory.join("agent")
+    write_shell_agent(&directory(name), prompted)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use testkit::test_chain::directory;
+use testkit::test_chain::{directory, wait_until};
 
 /// The timeout of each step.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -94,11 +94,7 @@ impl Tmux {
         ]
         .concat();
         // A server that has just ended may still have its socket.
-        let began = Instant::now();
-        while !self.tmux(&arguments).status.success() {
-            assert!(began.elapsed() < TIMEOUT, "tmux does not start");
-            std::thread::sleep(POLL);
-        }
+        wait_until("tmux starts", || self.tmux(&arguments).status.success().then_some(()));
     }
 
     fn stop(&self) {

@@ -84,7 +84,7 @@ impl Chat {
 
     /// Opens a session. The agent announces its commands after the answer.
     pub fn open(&mut self, servers: Value) -> Value {
-        let new = self.request("session/new", json!({ "cwd": "/work", "mcpServers": servers }));
+        let new = self.request("session/new", json!({ "cwd": "/project", "mcpServers": servers }));
         self.session = new["sessionId"].as_str().expect("an id").to_owned();
         self.skip_commands();
         new

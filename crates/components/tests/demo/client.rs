@@ -7,22 +7,22 @@ use crate::chat::{Chat, everything, selected};
 #[test]
 fn it_edits_files_through_the_client() {
     let mut chat = Chat::with_client(everything(1));
-    chat.files.insert("/work/a.txt".into(), "one".into());
+    chat.files.insert("/project/a.txt".into(), "one".into());
     chat.send_prompt("edit a.txt new/b.txt one more");
     let done = chat.read_turn(selected("allow"));
     assert_eq!(done.tools, ["pending", "in_progress", "completed"]);
-    assert_eq!(chat.files["/work/a.txt"], "one\none more\n");
-    assert_eq!(chat.files["/work/new/b.txt"], "one more\n");
+    assert_eq!(chat.files["/project/a.txt"], "one\none more\n");
+    assert_eq!(chat.files["/project/new/b.txt"], "one more\n");
     let call = &chat.questions[0]["toolCall"];
     assert_eq!(call["title"], "Edit a.txt, new/b.txt");
-    let first = json!({ "type": "diff", "path": "/work/a.txt", "oldText": "one", "newText": "one\none more\n" });
+    let first = json!({ "type": "diff", "path": "/project/a.txt", "oldText": "one", "newText": "one\none more\n" });
     assert_eq!(call["content"][0], first);
     assert_eq!(call["content"][1]["oldText"], Value::Null);
-    assert_eq!(call["locations"][0], json!({ "path": "/work/a.txt", "line": 2 }));
+    assert_eq!(call["locations"][0], json!({ "path": "/project/a.txt", "line": 2 }));
 
     chat.send_prompt("edit a.txt again");
     assert_eq!(chat.read_turn(selected("reject")).tools.last().unwrap(), "failed");
-    assert_eq!(chat.files["/work/a.txt"], "one\none more\n");
+    assert_eq!(chat.files["/project/a.txt"], "one\none more\n");
     chat.send_prompt("edit read-only.txt");
     let failed = chat.read_turn(selected("allow"));
     assert_eq!(failed.text, "I could not write read-only.txt: the file is read-only.");
@@ -35,14 +35,14 @@ fn it_edits_files_through_the_client() {
 #[test]
 fn it_reads_files_through_the_client() {
     let mut chat = Chat::with_client(everything(1));
-    chat.files.insert("/work/a.txt".into(), "one\ntwo\n".into());
+    chat.files.insert("/project/a.txt".into(), "one\ntwo\n".into());
     let read = chat.prompt_and_answer("read a.txt");
     assert_eq!(read.tools, ["pending", "in_progress", "completed"]);
     assert_eq!(read.text, "a.txt has 2 lines. The first one is: one");
     let content = &read.updates.iter().find(|it| it["status"] == "completed").unwrap()["content"];
     assert_eq!(content[0]["content"]["text"], "one\ntwo\n");
     let missing = chat.prompt_and_answer("read b.txt");
-    assert_eq!(missing.text, "I could not read b.txt: /work/b.txt does not exist.");
+    assert_eq!(missing.text, "I could not read b.txt: /project/b.txt does not exist.");
     assert_eq!(missing.tools.last().unwrap(), "failed");
 }
 

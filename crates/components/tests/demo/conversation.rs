@@ -70,7 +70,7 @@ fn it_asks_for_permission_before_an_edit_unless_the_mode_is_auto() {
     assert_eq!(question["toolCall"]["title"], "Edit demo.txt");
     assert_eq!(question["toolCall"]["kind"], "edit");
     assert_eq!(question["toolCall"]["content"][0]["type"], "diff");
-    assert_eq!(question["toolCall"]["locations"][0]["path"], "/work/demo.txt");
+    assert_eq!(question["toolCall"]["locations"][0]["path"], "/project/demo.txt");
     let options = question["options"].as_array().expect("options");
     let kinds: Vec<&str> = options.iter().filter_map(|it| it["kind"].as_str()).collect();
     assert_eq!(kinds, ["allow_once", "allow_always", "reject_once", "reject_always"]);
@@ -126,7 +126,7 @@ fn a_session_can_be_listed_and_loaded_until_it_is_closed() {
     let mut chat = Chat::new(json!([]));
     let text = chat.prompt_and_answer("hello").text;
     let listed = chat.request("session/list", json!({}));
-    let expected = json!([{ "sessionId": chat.session, "cwd": "/work", "title": "hello" }]);
+    let expected = json!([{ "sessionId": chat.session, "cwd": "/project", "title": "hello" }]);
     assert_eq!(listed["sessions"], expected);
     let elsewhere = chat.request("session/list", json!({ "cwd": "/elsewhere" }));
     assert_eq!(elsewhere["sessions"], json!([]));
