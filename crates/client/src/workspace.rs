@@ -125,3 +125,26 @@ impl Workspace {
 pub fn capabilities() -> Value {
     json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_outside_of_the_folder_needs_permission_for_its_own_path() {
+        let folder = std::env::temp_dir().canonicalize().expect("a folder");
+        let outside = folder.parent().expect("a parent").join("outside.txt");
+        let mut workspace = Workspace::new(&folder.join("project"), Vec::new());
+        for method in ["fs/read_text_file", "fs/write_text_file"] {
+            let params = json!({ "path": outside, "content": "" });
+            let Some(Reply::Outside(file)) = workspace.handle(method, &params) else {
+                panic!("{method} is not refused");
+            };
+            assert_eq!((&file.path, file.write), (&outside, method == "fs/write_text_file"));
+            let other = workspace.handle_allowed_file(method, &params, &folder.join("other.txt"));
+            assert!(matches!(other, Reply::Outside(_)), "another file was allowed");
+            let allowed = workspace.handle_allowed_file(method, &params, &outside);
+            assert!(matches!(allowed, Reply::Pending(_)));
+        }
+    }
+}
