@@ -72,6 +72,23 @@ error_kinds! {
     LoginRequired = "login-required",
     /// The agent, or a proxy, answers a request with an error of its own.
     AgentError = "agent-error",
+    // Decisions of the built-in components.
+    /// `permissions` denies an action.
+    DeniedByPolicy = "denied-by-policy",
+    /// A hook of `hooks` blocks an action or a prompt.
+    BlockedByHook = "blocked-by-hook",
+    /// `filter` blocks a message that contains a secret.
+    SecretBlocked = "secret-blocked",
+    /// `rate-limit` refuses a request.
+    RateLimited = "rate-limited",
+    /// `budget` refuses a prompt.
+    BudgetSpent = "budget-spent",
+    /// `cache` has no recording of this conversation.
+    NotRecorded = "not-recorded",
+    /// An action cannot be written to the audit log, and is refused.
+    AuditFailed = "audit-failed",
+    /// An audit log does not verify.
+    AuditInvalid = "audit-invalid",
     // Messages that break the protocol.
     /// A peer sends a line that is not a valid message.
     BadMessage = "bad-message",
@@ -92,6 +109,8 @@ error_kinds! {
     MisusedBuiltIn = "misused-built-in",
     /// An option is invalid.
     InvalidOption = "invalid-option",
+    /// A file with options or rules is invalid.
+    InvalidOptionsFile = "invalid-options-file",
     /// A file that a component or an option names cannot be read.
     UnreadableFile = "unreadable-file",
     /// A file that a component or an option names cannot be written.

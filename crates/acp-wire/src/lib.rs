@@ -38,12 +38,16 @@
 //! - [`json`]: JSON values as text; checks a value and finds members without copies
 //! - [`message`]: requests, notifications and responses, and how a line becomes one
 //! - [`dialect`]: translates the lines of each link, with one file for each generation of the proxy protocol
+//! - [`mcp`]: the forms of MCP over ACP, and how each one encodes its messages
 //! - [`lines`]: splits a byte stream into lines
 //! - `sink`: the output to which lines are written
 //! - [`guards`]: the flag with which a nested chain announces a guard
 //! - [`error_kind`]: the kinds of errors that a conductor itself reports
 //! - [`printable`]: makes text from components safe to print on a terminal
+//! - [`telemetry`]: log messages and metrics of components
+//! - [`scp`]: the messages of SCP about panels and comments, and the ids in them
 //! - [`words`]: finds words in texts, for remedies
+//! - [`suggestion`]: the known name that a misspelt name probably means
 //! - [`acp`]: the few methods and shapes of ACP that a conductor reads or edits
 //!
 //! The crate performs no I/O, reads no clock and uses no random numbers. Its only unsafe code is the SSE2 string
@@ -58,9 +62,13 @@ pub mod error_kind;
 pub mod guards;
 pub mod json;
 pub mod lines;
+pub mod mcp;
 pub mod message;
 pub mod printable;
+pub mod scp;
 mod sink;
+pub mod suggestion;
+pub mod telemetry;
 pub mod words;
 
 pub use dialect::{Dialect, Generation, LinkProtocol, Rejection};

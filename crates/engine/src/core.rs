@@ -575,7 +575,13 @@ pub(crate) fn make_stages(setup: &Setup) -> Stages {
     let chain = setup.chain.clone();
     let bridge = setup.bridge.filter(|_| Broker::is_needed(&chain));
     let broker = bridge.map(|policy| Broker::new(chain.clone(), policy, &setup.nonce));
-    let mut stages = Stages::new(chain, setup.rules.clone(), broker);
+    let mut stages = Stages::new(
+        chain,
+        setup.rules.clone(),
+        broker,
+        setup.forwards_telemetry,
+        setup.kept_telemetry.clone(),
+    );
     if setup.nested {
         stages.announce_guards();
     }

@@ -14,6 +14,16 @@ use crate::flow_control::Watermarks;
 use crate::policy::Rules;
 use crate::queue::Queue;
 
+/// The log messages and metrics that stay in the chain if the editor has not asked for them. All others pass to the
+/// editor like every extension message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeptTelemetry {
+    /// Those of all components, because a component collects them.
+    All,
+    /// Those of the components that call themselves by one of these names.
+    Of(Vec<String>),
+}
+
 /// The configuration of a chain, fixed when the chain begins.
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -29,6 +39,11 @@ pub struct Setup {
     /// Whether the chain is a component of another chain. If so, it declares to that chain whether it contains a
     /// guard.
     pub nested: bool,
+    /// Whether the outer peer is another conductor: log messages and metrics of components leave the chain as they are,
+    /// and that conductor decides.
+    pub forwards_telemetry: bool,
+    /// The log messages and metrics that stay in the chain if the editor has not asked for them.
+    pub kept_telemetry: KeptTelemetry,
     /// The length limit of a line, in bytes.
     pub max_line: usize,
     /// The queue sizes at which flow control acts.
@@ -327,6 +342,14 @@ pub enum Observation {
         /// The dialect of the link.
         dialect: LinkProtocol,
         /// The message, without its envelope.
+        message: Message,
+    },
+    /// A component has sent a log message or a metric (see [`acp_wire::telemetry`]). Reported once for each message,
+    /// also without a tap.
+    Telemetry {
+        /// The component, or the outer pipe if the message comes from behind the chain.
+        seat: Seat,
+        /// The notification.
         message: Message,
     },
     /// A component has ended, or could not be started.

@@ -5,7 +5,7 @@
 //! appended to the queues of the links:
 //!
 //! ```json
-//! {"journal":4,"setup":{"chain":{"mode":"Agent","components":[…]},…}}
+//! {"journal":5,"setup":{"chain":{"mode":"Agent","components":[…]},…}}
 //! {"at":12,"input":{"Line":{"link":{"seat":0,"port":"Main"},"line":{"Text":"{…}"}}},"effects":{"outputs":[…],"appended":[…]}}
 //! ```
 //!
@@ -36,7 +36,7 @@ pub use replay::{JournalReplay, ReplayError, ReplaySummary, ReplayedInput, repla
 use codec::{Codec, Object};
 
 /// The version of the format. A journal of another version is not replayed.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 /// The first bytes of every journal, in all versions of the format.
 pub const JOURNAL_PREFIX: &str = "{\"journal\":";

@@ -26,6 +26,8 @@
 //! | [`Sessions`](stages::Stage::Sessions) | records how each session was set up |
 //! | [`Replay`](stages::Stage::Replay) | replays set-up requests to a restarted component |
 //! | [`Orphans`](stages::Stage::Orphans) | handles sessions whose requester is gone |
+//! | [`Telemetry`](stages::Stage::Telemetry) | reports log messages and metrics |
+//! | [`Scp`](stages::Stage::Scp) | keeps the panels and comments of different components apart |
 //!
 //! # Failures
 //!
@@ -78,7 +80,9 @@ pub mod stages;
 pub use core::{Core, Overdue};
 pub use fault_injection::FaultInjector;
 pub use flow_control::Watermarks;
-pub use input::{Command, Facts, Input, Line, LinkId, Observation, Output, Outputs, Port, Setup};
+pub use input::{
+    Command, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Outputs, Port, Setup,
+};
 pub use policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 pub use stage_io::{StageInput, StageOutput};
 pub use stages::{Stage, Stages};

@@ -17,7 +17,9 @@ mod orphans;
 mod pipeline;
 mod poison;
 mod replay;
+mod scp;
 mod sessions;
+mod telemetry;
 mod turns;
 mod watchdog;
 
@@ -29,7 +31,7 @@ use acp_wire::dialect::{Generation, LinkProtocol};
 use acp_wire::{Id, Json, Message, Outcome, Side};
 use router::{Chain, Diagnostic, Level, Role, Router, Seat, Time, UpdateFilter};
 
-use crate::input::Output;
+use crate::input::{KeptTelemetry, Output};
 use crate::policy::{ComponentPolicy, Rules};
 use crate::stage_io::{StageInput, StageOutput};
 use failure::Failures;
@@ -39,7 +41,9 @@ use notices::Notices;
 use orphans::Orphans;
 use poison::PoisonDetector;
 use replay::SessionReplay;
+use scp::Scp;
 use sessions::Sessions;
+use telemetry::TelemetryFilter;
 use turns::Turns;
 use watchdog::Watchdog;
 
@@ -64,11 +68,15 @@ pub enum Stage {
     Replay,
     /// Handles sessions whose requester is gone.
     Orphans,
+    /// Reports log messages and metrics, and keeps them from editors that have not asked for them.
+    Telemetry,
+    /// Keeps the panels and comments of different components apart (SCP).
+    Scp,
 }
 
 impl Stage {
     /// All stages from the link to the router. The way out is the reverse.
-    pub const ALL: [Stage; 9] = [
+    pub const ALL: [Stage; 11] = [
         Stage::Gate,
         Stage::Watchdog,
         Stage::Poison,
@@ -78,6 +86,8 @@ impl Stage {
         Stage::Sessions,
         Stage::Replay,
         Stage::Orphans,
+        Stage::Telemetry,
+        Stage::Scp,
     ];
 }
 
@@ -100,6 +110,8 @@ impl fmt::Display for Stage {
             Stage::Sessions => "sessions",
             Stage::Replay => "replay",
             Stage::Orphans => "orphans",
+            Stage::Telemetry => "telemetry",
+            Stage::Scp => "scp",
         })
     }
 }
@@ -169,6 +181,8 @@ pub struct Stages {
     sessions: Sessions,
     replay: SessionReplay,
     orphans: Orphans,
+    telemetry: TelemetryFilter,
+    scp: Scp,
     failures: Failures,
     router: Router,
     /// Work to do after the current input.
@@ -189,7 +203,14 @@ enum Deferred {
 
 impl Stages {
     /// The stages of a chain that has not started. `broker` is `None` if the chain does not need MCP over ACP.
-    pub fn new(chain: Chain, rules: Rules, broker: Option<Broker>) -> Stages {
+    /// `forwards_telemetry` and `kept_telemetry`: see [`Setup`](crate::Setup).
+    pub fn new(
+        chain: Chain,
+        rules: Rules,
+        broker: Option<Broker>,
+        forwards_telemetry: bool,
+        kept_telemetry: KeptTelemetry,
+    ) -> Stages {
         let count = chain.components.len();
         let mut router = Router::new(chain);
         router.set_seed(rules.seed);
@@ -204,6 +225,8 @@ impl Stages {
             sessions: Sessions::new(count),
             replay: SessionReplay::new(count),
             orphans: Orphans::default(),
+            telemetry: TelemetryFilter::new(count, forwards_telemetry, kept_telemetry),
+            scp: Scp::new(rules.seed),
             failures: Failures::new(count, rules.seed),
             router,
             deferred: VecDeque::new(),

@@ -4,8 +4,8 @@ use acp_wire::dialect::Generation;
 use bytes::Bytes;
 use engine::journal::{JournalReplay, Recorder, ReplayError, replay};
 use engine::{
-    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, LinkId, Outputs,
-    Restart, Rules, Setup, Timeouts,
+    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, KeptTelemetry, Line, LinkId,
+    Outputs, Restart, Rules, Setup, Timeouts,
 };
 use router::{Chain, Component, ExitCause, Mode, Seat, Time};
 
@@ -36,6 +36,8 @@ fn setup() -> Setup {
         bridge: Some(mcp::BridgePolicy::Only(mcp::Transport::Stdio)),
         nonce: "nonce".into(),
         nested: false,
+        forwards_telemetry: false,
+        kept_telemetry: KeptTelemetry::Of(Vec::new()),
         max_line: 1_000_000,
         watermarks: engine::Watermarks::DEFAULT,
         facts: vec![
@@ -216,7 +218,7 @@ fn a_file_that_is_not_a_journal_is_refused() {
     assert!(refused("my notes").contains("line 1"));
     assert!(refused("{}\n").contains("this is not a journal"));
     assert!(refused("{\"journal\":1}\n").contains("version 1"));
-    assert!(refused("{\"journal\":4,\"setup\":{}}\n").contains("setup: chain: mode"));
+    assert!(refused("{\"journal\":5,\"setup\":{}}\n").contains("setup: chain: mode"));
     let journal = String::from_utf8(recorded()).expect("UTF-8");
     let header = journal.lines().next().expect("a header");
     let entry = r#"{"at":1,"input":{"Line":{"link":{"seat":"x"}}}}"#;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use engine::{
-    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, LinkId, Output, Outputs,
-    Restart, Rules, Setup, Timeouts, Watermarks,
+    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, KeptTelemetry, Line, LinkId,
+    Output, Outputs, Restart, Rules, Setup, Timeouts, Watermarks,
 };
 use router::{Chain, Component, ExitCause, Mode, Seat, Time};
 
@@ -37,6 +37,8 @@ impl TestCore {
             bridge: None,
             nonce: String::new(),
             nested: false,
+            forwards_telemetry: false,
+            kept_telemetry: KeptTelemetry::Of(Vec::new()),
             max_line: 1_000_000,
             watermarks: Watermarks { high: 1_000, low: 100, ..Watermarks::DEFAULT },
             facts: vec![Facts::default()],

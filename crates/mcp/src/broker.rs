@@ -20,6 +20,7 @@ mod connection;
 mod connections;
 mod consumer;
 mod foreign_ids;
+mod foreign_mark;
 mod held_deliveries;
 mod initialize_retry;
 mod input_requests;

@@ -37,7 +37,8 @@
 //!
 //! # Modules, in reading order
 //!
-//! - [`form`]: the forms, and how each one encodes its messages
+//! The [forms](form), and how each one encodes its messages, are a module of `acp_wire`.
+//!
 //! - `declaration`: the servers in a request that sets up a session
 //! - `capability`: what an agent declares about MCP in its answer to `initialize`
 //! - `stateless`: conversion between MCP with connections and stateless MCP
@@ -49,7 +50,7 @@
 //!     `held_deliveries` (messages that wait for an endpoint)
 //!   - The path of a message: `set_up`, `consumer`, `provider`, `opening`, `closing`,
 //!     `message_names`, `retry`, `initialize_retry`, `input_rounds`, `permissions`, `foreign_ids`,
-//!     `component_events`
+//!     `foreign_mark`, `component_events`
 //!   - Records: `server`, `connection`, `pending_request`
 //! - `bridge`: the agent's seat. Its tables are `agent_profile`, `tickets`, `sessions`, `clients` and
 //!   `requests`; `set_up` declares servers to the agent, and `client` serves one MCP client.
@@ -68,10 +69,11 @@ mod capability;
 mod deadlines;
 mod declaration;
 mod endpoint;
-pub mod form;
 mod ids;
 mod stateless;
 
+#[doc(no_inline)]
+pub use acp_wire::mcp as form;
 pub use bridge::BridgePolicy;
 pub use broker::{Action, Broker, Context, Hop};
 pub use declaration::may_carry_servers;

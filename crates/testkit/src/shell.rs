@@ -8,8 +8,8 @@ use acp_wire::dialect::Generation;
 use bytes::Bytes;
 use engine::journal::Recorder;
 use engine::{
-    ComponentPolicy, Core, Facts, Input, Line, LinkId, Observation, Output, Outputs, Rules, Setup,
-    Watermarks,
+    ComponentPolicy, Core, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Outputs,
+    Rules, Setup, Watermarks,
 };
 use router::{Chain, Exit, ExitCause, Mode, Role, Seat, Time};
 
@@ -62,6 +62,8 @@ pub fn setup(chain: Chain) -> Setup {
         bridge: None,
         nonce: "nonce".into(),
         nested: chain.mode == Mode::Proxy,
+        forwards_telemetry: chain.mode == Mode::Proxy,
+        kept_telemetry: KeptTelemetry::Of(Vec::new()),
         max_line: usize::MAX,
         watermarks: Watermarks::DEFAULT,
         tapped: true,

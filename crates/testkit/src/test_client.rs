@@ -83,6 +83,11 @@ impl TestClient {
         true
     }
 
+    /// Whether the answer to a request has been read.
+    pub fn is_answered(&self, id: u64) -> bool {
+        self.answers.contains_key(&id)
+    }
+
     /// Waits for the answer to a request.
     pub fn wait_for_answer(&mut self, id: u64) -> Value {
         loop {

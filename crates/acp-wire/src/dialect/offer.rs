@@ -38,6 +38,23 @@ const ACCEPTED_VERSIONS: [KeyPath; 3] = [
     &["capabilities", "_meta", "symposium", "version"],
 ];
 
+/// What an SCP editor can show, and where else it may have declared that. The SCP proposal has `symposium` in `_meta`
+/// and does not say in which one, so an SCP proxy may look only at the first path.
+const SCP_FEATURES: [(KeyPath, KeyPath); 3] = [
+    (
+        &["_meta", "symposium", "html_panel"],
+        &["clientCapabilities", "_meta", "symposium", "html_panel"],
+    ),
+    (
+        &["_meta", "symposium", "file_comment"],
+        &["clientCapabilities", "_meta", "symposium", "file_comment"],
+    ),
+    (
+        &["_meta", "symposium", "ide_operation"],
+        &["clientCapabilities", "_meta", "symposium", "ide_operation"],
+    ),
+];
+
 /// The version that the conductor writes.
 const VERSION: &str = "1.0";
 
@@ -45,8 +62,26 @@ const VERSION: &str = "1.0";
 /// it. It does not define the path. In `_meta` the member cannot be mistaken for another one.
 pub(crate) const MCP_OFFER: KeyPath = &["_meta", "mcp_acp_transport"];
 
-/// Adds the offer to the params: at the path of this generation, or at the paths of all generations.
+/// Adds the offer to the params: at the path of this generation, or at the paths of all generations. An SCP proxy also
+/// finds there what the editor can show.
 pub(crate) fn add_offer(params: &Json, generation: Option<Generation>) -> Json {
+    let offered = offer_role(params, generation);
+    match generation {
+        None | Some(Generation::P0) => copied_features(params)
+            .fold(offered, |params, (copy, feature)| params.with_at(copy, Some(&feature))),
+        Some(_) => offered,
+    }
+}
+
+/// The features of the editor that only the second path has, with the first path.
+fn copied_features(params: &Json) -> impl Iterator<Item = (KeyPath, Json)> + use<'_> {
+    SCP_FEATURES
+        .into_iter()
+        .filter(|(copy, _)| params.at(copy).is_none())
+        .filter_map(|(copy, original)| Some((copy, params.at(original)?)))
+}
+
+fn offer_role(params: &Json, generation: Option<Generation>) -> Json {
     match generation {
         Some(generation) => set_capability(params, generation.table().offer),
         None => {
@@ -129,6 +164,8 @@ pub(crate) fn restore_params(params: &Json, base: &Json) -> Json {
     };
     let mut paths = OFFERS.to_vec();
     paths.extend(OFFERED_VERSIONS.iter().filter(ours));
+    let is_copy = |(copy, feature): &(KeyPath, Json)| params.at(copy).as_ref() == Some(feature);
+    paths.extend(copied_features(base).filter(is_copy).map(|(copy, _)| copy));
     restored(params, base, &paths)
 }
 
@@ -207,6 +244,35 @@ mod tests {
             r#"{"capabilities":{"_meta":{"symposium":{"version":"1.0","proxy":true}}}}"#
         );
         assert_eq!(offer("P3t"), r#"{"capabilities":{},"_meta":{"proxy":true}}"#);
+    }
+
+    #[test]
+    fn an_scp_proxy_finds_what_the_editor_can_show() {
+        let symposium = r#"{"version":"1.1","html_panel":true,"ide_operation":["open-file"]}"#;
+        let params = json(
+            r#"{"protocolVersion":1,"clientCapabilities":{"_meta":{"symposium":{"version":"1.1","html_panel":true,"ide_operation":["open-file"]}}}}"#,
+        );
+        for generation in [None, Generation::from_name("P0")] {
+            let offered = add_offer(&params, generation);
+            let at = |name| offered.at(&["_meta", "symposium", name]);
+            assert_eq!(at("html_panel"), Some(Json::TRUE));
+            assert_eq!(at("ide_operation"), Some(Json::trusted(r#"["open-file"]"#)));
+            assert_eq!(at("file_comment"), None);
+            assert_eq!(restore_params(&offered, &params), params);
+            // A proxy that changes its copy wants to tell its successor something.
+            let panel = ["_meta", "symposium", "html_panel"];
+            let changed = offered.with_at(&panel, Some(&Json::trusted("false")));
+            let restored = restore_params(&changed, &params);
+            assert_eq!(restored.at(&panel), Some(Json::trusted("false")));
+        }
+        let p1 = add_offer(&params, Generation::from_name("P1"));
+        assert_eq!(p1.at(&["_meta", "symposium", "html_panel"]), None);
+        let own = json(r#"{"_meta":{"symposium":{"html_panel":false}}}"#)
+            .with_at(&["clientCapabilities", "_meta", "symposium"], Some(&json(symposium)));
+        let offered = add_offer(&own, None);
+        let panel = ["_meta", "symposium", "html_panel"];
+        assert_eq!(offered.at(&panel), Some(Json::trusted("false")), "the editor's own value");
+        assert_eq!(restore_params(&offered, &own), own);
     }
 
     /// Checklist 14, 26: the acceptance is not forwarded.

@@ -143,6 +143,9 @@ fn describe_output(chain: &Chain, output: &Output) -> String {
         Output::Tap(Observation::Delivered { seat, message, .. }) => {
             format!("tap: to {}: {}", name(seat), describe_message(message))
         }
+        Output::Tap(Observation::Telemetry { seat, message }) => {
+            format!("telemetry of {}: {}", name(seat), describe_message(message))
+        }
         Output::Tap(Observation::Ended { seat, how }) => format!("tap: {} {how}", name(seat)),
         Output::Finish(Ending::Clean) => "finish".to_owned(),
         Output::Finish(Ending::Failed(why)) => format!("finish: {}", truncate(why)),

@@ -13,7 +13,7 @@ use router::{
 
 use super::*;
 use crate::flow_control::Watermarks;
-use crate::input::{Command, Facts, Line, Observation, Port};
+use crate::input::{Command, Facts, KeptTelemetry, Line, Observation, Port};
 use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
 fn written(value: &impl Codec) -> String {
@@ -72,6 +72,8 @@ fn setup() -> Setup {
         bridge: Some(mcp::BridgePolicy::Only(mcp::Transport::Http)),
         nonce: "w".into(),
         nested: true,
+        forwards_telemetry: false,
+        kept_telemetry: KeptTelemetry::Of(Vec::new()),
         max_line: usize::MAX,
         watermarks: Watermarks { high: 4, low: 3, cap: 2, mcp: 1 },
         facts: vec![
@@ -216,6 +218,7 @@ fn every_output_can_be_read_back() {
             dialect: LinkProtocol::Unknown,
             message: message(),
         }),
+        Output::Tap(Observation::Telemetry { seat, message: message() }),
         Output::Tap(Observation::Ended { seat, how: "h".into() }),
         Output::Finish(Ending::Clean),
         Output::Finish(Ending::Failed("f".into())),

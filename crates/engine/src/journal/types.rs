@@ -15,7 +15,9 @@ use super::codec::{
 };
 use super::{Appended, Effects, Entry, EntryStart, Header};
 use crate::flow_control::Watermarks;
-use crate::input::{Command, Facts, Input, Line, LinkId, Observation, Output, Port, Setup};
+use crate::input::{
+    Command, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Port, Setup,
+};
 use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
 object!(Header { journal, setup });
@@ -27,7 +29,19 @@ object!(Appended { link, dropped, text });
 newtype!(Seat, Time, Ticket, ClientId);
 
 // The setup of a chain.
-object!(Setup { chain, rules, bridge, nonce, nested, max_line, watermarks, facts, tapped });
+object!(Setup {
+    chain,
+    rules,
+    bridge,
+    nonce,
+    nested,
+    forwards_telemetry,
+    kept_telemetry,
+    max_line,
+    watermarks,
+    facts,
+    tapped
+});
 object!(Watermarks { high, low, cap, mcp });
 object!(Chain { mode, components, initialize_timeout, grace, any_version });
 object!(Component { name, command, guard, updates });
@@ -41,6 +55,7 @@ choice!(UpdateFilter [Auto, All, Known] [] []);
 choice!(Restart [Never, IfResumable, Always] [] []);
 choice!(Fallback [Bypass, Stop] [] []);
 choice!(BridgePolicy [Auto] [Only] []);
+choice!(KeptTelemetry [All] [Of] []);
 choice!(Transport [Stdio, Http] [] []);
 choice!(Generation [P0, P1, P2, P3t, P3, P4, P5] [] []);
 choice!(Greeting [Proxy, Underscore, Capability] [] []);
@@ -122,6 +137,7 @@ choice!(Observation
     [
         Arrived { seat, toward, dialect, message },
         Delivered { seat, toward, dialect, message },
+        Telemetry { seat, message },
         Ended { seat, how },
     ]
 );

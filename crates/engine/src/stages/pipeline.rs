@@ -62,6 +62,8 @@ impl Stages {
                 Stage::Sessions => self.sessions_arrived(hop, &message),
                 Stage::Replay => self.replay_arrived(hop, &mut message),
                 Stage::Orphans => self.orphans_arrived(hop, &message),
+                Stage::Telemetry => self.telemetry_arrived(hop, &mut message),
+                Stage::Scp => self.scp_arrived(hop, &mut message),
             };
             if result == StageResult::Taken {
                 return None;
@@ -101,6 +103,8 @@ impl Stages {
     ) -> StageResult {
         for stage in stages.iter().rev() {
             let result = match stage {
+                Stage::Scp => self.scp_delivered(hop, message),
+                Stage::Telemetry => self.telemetry.delivered(&self.cx, hop, message),
                 Stage::Orphans => StageResult::Pass,
                 Stage::Replay => self.replay_delivered(hop, message),
                 Stage::Sessions => self.sessions.delivered(&self.cx, &self.router, hop, message),

@@ -1,14 +1,16 @@
 //! The stage *replay*: replays set-up requests to a restarted component. It also answers requests for sessions that the
 //! agent has lost.
 //!
-//! A proxy receives the set-up requests of its sessions again, one after another. Requests that it forwards meanwhile are
-//! answered from the record of its predecessor process. An agent receives a request to resume or load each session
+//! A proxy receives the set-up requests of its sessions again, one after another, and then the requests that have opened
+//! the MCP connections that pass it. Requests that it forwards meanwhile are answered from the record of its predecessor
+//! process. An agent receives a request to resume or load each session
 //! instead. A session that it cannot resume is *lost*.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use acp_wire::acp::{MethodKind, SessionId, method_kind, session_of_call};
 use acp_wire::{Call, ErrorKind, Id, Json, Message, Outcome, Side, acp, code};
+use mcp::form::Frame;
 use router::{Exit, ExitCause, Seat, SeatState};
 
 use super::by_seat::BySeat;
@@ -79,6 +81,8 @@ struct InFlight {
 #[derive(Debug, Clone)]
 struct ReplayRequest {
     call: Call,
+    /// The direction in which it travels: toward the agent, or toward the editor if it opens an MCP connection.
+    toward: Side,
     session: Option<SessionId>,
     /// The requests that the predecessor process forwarded for it. The new process gets the same answers.
     forwarded: Vec<ForwardedRequest>,
@@ -91,11 +95,40 @@ impl SessionSetup {
     fn replay_request(&self) -> ReplayRequest {
         ReplayRequest {
             call: self.call.clone(),
+            toward: Side::Agent,
             session: Some(self.session.clone()),
             forwarded: self.forwarded.clone(),
             repeats_history: false,
         }
     }
+}
+
+impl ReplayRequest {
+    /// The request of an MCP client that has opened a connection with this result.
+    fn connect((call, result): (Call, Json)) -> ReplayRequest {
+        let method = call.method.name().into_owned();
+        let forwarded = vec![ForwardedRequest { method, outcome: Some(Outcome::Result(result)) }];
+        let (toward, session) = (Side::Editor, None);
+        ReplayRequest { call, toward, session, forwarded, repeats_history: false }
+    }
+
+    /// What the request restores, for messages.
+    fn describe(&self) -> String {
+        match &self.session {
+            Some(session) => format!("session '{session}'"),
+            None if self.toward == Side::Editor => "an MCP connection".to_owned(),
+            None => "its login".to_owned(),
+        }
+    }
+}
+
+/// Whether two requests open a connection to the same MCP server.
+fn names_same_server(one: &Call, other: &Call) -> bool {
+    let server = |call: &Call| match mcp::form::decode(call)?.1 {
+        Frame::Connect { server, .. } => Some(server),
+        Frame::Disconnect { .. } | Frame::Mcp { .. } => None,
+    };
+    server(one).is_some_and(|it| server(other) == Some(it))
 }
 
 impl Stages {
@@ -134,11 +167,15 @@ impl Stages {
         }
     }
 
-    /// The set-up requests to replay to a proxy. Warns about sessions whose request is not stored.
+    /// The requests to replay to a proxy: those that have set up its sessions, and those that have opened the MCP
+    /// connections that pass it. Warns about sessions whose request is not stored.
     fn replay_for_proxy(&mut self, seat: Seat) -> VecDeque<ReplayRequest> {
         let sessions = || self.sessions.record(seat).into_iter().flat_map(Record::sessions);
         let (stored, missing): (Vec<_>, Vec<_>) = sessions().partition(|it| it.is_stored);
-        let requests = stored.into_iter().map(SessionSetup::replay_request).collect();
+        let sessions = stored.into_iter().map(SessionSetup::replay_request);
+        let connections = self.mcp.broker().map(|it| it.connections_through(seat));
+        let connections = connections.into_iter().flatten().map(ReplayRequest::connect);
+        let requests = sessions.chain(connections).collect();
         if let [first, rest @ ..] = &missing[..] {
             let others = match rest.len() {
                 0 => String::new(),
@@ -163,6 +200,7 @@ impl Stages {
         let login = record.login().cloned();
         let login = login.map(|call| ReplayRequest {
             call,
+            toward: Side::Agent,
             session: None,
             forwarded: Vec::new(),
             repeats_history: false,
@@ -181,6 +219,7 @@ impl Stages {
         }
         let sessions = sessions.into_iter().map(|set_up| ReplayRequest {
             call: resumption.call(&set_up.call, &set_up.session),
+            toward: Side::Agent,
             session: Some(set_up.session),
             forwarded: Vec::new(),
             repeats_history: resumption == Resumption::Load,
@@ -200,8 +239,8 @@ impl Stages {
         replay.current = next.map(|request| Box::new(InFlight { id: id.clone(), request }));
         match &replay.current {
             Some(current) => {
-                let call = current.request.call.clone();
-                self.send_from_replay(seat, Side::Agent, Message::Request { id, call });
+                let ReplayRequest { call, toward, .. } = current.request.clone();
+                self.send_from_replay(seat, toward, Message::Request { id, call });
             }
             None => self.finish_replay(seat),
         }
@@ -223,9 +262,10 @@ impl Stages {
                 self.on_replay_answer(from, outcome);
                 StageResult::Taken
             }
-            Message::Request { id, call } if toward == Side::Agent => {
+            Message::Request { id, call } if toward == request.toward => {
                 let at = request.forwarded.iter().position(|it| *call.method.name() == it.method);
-                let at = at.filter(|_| method_kind(call) == Some(MethodKind::SetUpSession));
+                let is_set_up = method_kind(call) == Some(MethodKind::SetUpSession);
+                let at = at.filter(|_| is_set_up || names_same_server(call, &request.call));
                 let Some(at) = at else { return StageResult::Pass };
                 // The predecessor process may not have received an answer. The request is not forwarded again, because
                 // that would set up another session.
@@ -235,7 +275,8 @@ impl Stages {
                         "this request was not answered before the restart",
                     )
                 });
-                self.send_from_replay(from, Side::Editor, Message::response(id.clone(), outcome));
+                let answer = Message::response(id.clone(), outcome);
+                self.send_from_replay(from, toward.opposite(), answer);
                 StageResult::Taken
             }
             Message::Notification(call) if request.repeats_history && call.is(acp::UPDATE) => {
@@ -264,10 +305,7 @@ impl Stages {
         if let (Outcome::Error(error), Some(request)) = (outcome, &request) {
             let why = error.member("message").and_then(|it| Some(it.text()?.into_owned()));
             let why = why.unwrap_or_else(|| error.as_str().to_owned());
-            let what = request
-                .session
-                .as_deref()
-                .map_or("its login".to_owned(), |session| format!("session '{session}'"));
+            let what = request.describe();
             let name = self.router.chain().describe(seat);
             self.warn(seat, format!("{name} could not resume {what}: {why}"));
             if let Some(session) = request.session.as_ref().filter(|_| self.is_agent(seat)) {

@@ -385,6 +385,7 @@ impl Agent {
                     Progress::Succeeded | Progress::Failed => turn.tool = "failed",
                 }
             }
+            's' => outbox.show_panel(),
             'l' if self.traits.never_stops => turn.wait = Wait::Forever,
             'l' => turn.wait = Wait::Until(outbox.now.plus(PAUSE)),
             other => outbox.violation(format!("there is no step {other:?}")),

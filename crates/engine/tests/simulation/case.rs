@@ -260,6 +260,15 @@ fn script(name: &str) -> Vec<EditorAction> {
             prompt(0, "ut"),
             EditorAction::Wait,
         ],
+        // Each component shows a panel, all under the same id, and a person uses it.
+        "panels" => vec![
+            EditorAction::New(0),
+            EditorAction::Wait,
+            prompt(0, "usu"),
+            EditorAction::Wait,
+            prompt(0, "su"),
+            EditorAction::Wait,
+        ],
         // Long turns, for failures in the middle of them.
         "linger" => vec![
             EditorAction::New(0),

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 
-use crate::outbox::{Outbox, Serial, is_mcp, json, key, number, serial, text};
+use crate::outbox::{
+    Outbox, SHOW_PANEL, Serial, USE_PANEL, is_mcp, json, key, number, serial, text,
+};
 
 /// One step of a script. A slot is the number of a session in the script.
 #[derive(Debug, Clone, PartialEq)]
@@ -199,6 +201,13 @@ impl Editor {
         let Some(params) = &call.params else { return };
         if params.member("secret").is_some() {
             outbox.violation(format!("the editor gets an update of the history again: {params:?}"));
+        }
+        if call.is(SHOW_PANEL)
+            && let (Some(of), Some(id)) = (serial(params), params.member("id"))
+        {
+            let n = outbox.next_serial();
+            let params = json(format!(r#"{{"n":{n},"of":{of},"id":{id}}}"#));
+            outbox.send(Side::Agent, Message::notification(USE_PANEL, params));
         }
         if let Some(turn) = number(params, "turn") {
             *self.updates.entry(turn).or_default() += 1;

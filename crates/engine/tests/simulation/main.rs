@@ -91,7 +91,7 @@ fn the_case_in_the_environment_passes() {
 fn without_failures_every_request_succeeds() {
     let mut cases = Vec::new();
     for topology in TOPOLOGIES {
-        for scenario in ["short", "usage", "tool", "turns", "load", "linger"] {
+        for scenario in ["short", "usage", "tool", "turns", "load", "linger", "panels"] {
             if scenario != "load" || topology.contains("+load") {
                 cases.push(Case::new(topology, scenario, "restart", &[]));
                 cases.push(Case::new(topology, scenario, "restart timeouts notices", &[]));
@@ -134,6 +134,7 @@ fn a_component_may_be_killed_at_every_line() {
             cases.extend(sample(cases::singles(topology, "short", policy, &kinds), 1));
             cases.extend(sample(cases::singles(topology, "tool", policy, &kinds), thin));
             cases.extend(sample(cases::singles(topology, "usage", policy, &kinds), 3 * thin));
+            cases.extend(sample(cases::singles(topology, "panels", policy, &kinds), 3 * thin));
             cases.extend(sample(cases::singles(topology, "turns", policy, &kinds), 17 * thin));
             cases.extend(sample(cases::singles(topology, "linger", policy, &kinds), 17 * thin));
         }
@@ -148,7 +149,7 @@ fn a_component_may_be_killed_at_every_line() {
 #[test]
 fn components_may_be_killed_at_every_pair_of_lines() {
     for topology in TOPOLOGIES {
-        for (scenario, thinner) in [("short", 1), ("tool", 1), ("usage", 7)] {
+        for (scenario, thinner) in [("short", 1), ("tool", 1), ("usage", 7), ("panels", 11)] {
             for (policy, thin) in [("restart", 61 * thinner), ("bypass", 127 * thinner)] {
                 let cases = sample(cases::pairs(topology, scenario, policy), thin);
                 run_all(&format!("pairs of kills, {scenario} {policy} {topology}"), cases);

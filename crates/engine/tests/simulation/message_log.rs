@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use acp_wire::{Json, Message, Outcome, Side};
 
-use crate::outbox::{Serial, is_mcp, key, number, payload_of, serial, sets_up, text};
+use crate::outbox::{
+    PANEL, SHOW_PANEL, Serial, USE_PANEL, is_mcp, key, number, payload_of, serial, sets_up, text,
+};
 
 /// A process of a participant. Place 0 is the editor, then the proxies follow, and the last place is the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +36,18 @@ struct OpenRequest {
     cancelled: bool,
 }
 
+fn is_call(message: &Message, method: &str) -> bool {
+    matches!(message, Message::Request { call, .. } | Message::Notification(call) if call.is(method))
+}
+
+/// The payload without the id of a panel, which is different at each place.
+fn without_panel(message: &Message, payload: &Json) -> Json {
+    match is_call(message, SHOW_PANEL) || is_call(message, USE_PANEL) {
+        true => payload.with_at(&["id"], None),
+        false => payload.clone(),
+    }
+}
+
 pub type Check = Result<(), String>;
 
 /// The log of all messages.
@@ -52,6 +66,8 @@ pub struct MessageLog {
     last: BTreeMap<(ProcessId, usize), usize>,
     /// The last message of the agent that the editor has received.
     last_from_agent: BTreeMap<ProcessId, usize>,
+    /// The panels whose owner has not got the event of the editor, by the serial number of the message that has shown them.
+    unused_panels: BTreeSet<Serial>,
     /// Whether any failure has happened. Then the conductor may send errors and other messages itself.
     pub had_failures: bool,
     /// Whether the conductor may answer cancelled prompts on behalf of a component.
@@ -74,6 +90,7 @@ impl MessageLog {
             received_setups: BTreeSet::new(),
             last: BTreeMap::new(),
             last_from_agent: BTreeMap::new(),
+            unused_panels: BTreeSet::new(),
             had_failures: false,
             may_cancel_prompts: false,
             ending: false,
@@ -90,7 +107,10 @@ impl MessageLog {
         let payload = payload_of(message);
         let serial = payload.and_then(serial);
         if let (Some(serial), Some(payload)) = (serial, payload) {
-            let sent = Sent { by, stamp: self.stamp, payload: payload.clone() };
+            if is_call(message, SHOW_PANEL) && !self.sent.contains_key(&serial) {
+                self.unused_panels.insert(serial);
+            }
+            let sent = Sent { by, stamp: self.stamp, payload: without_panel(message, payload) };
             self.sent.entry(serial).or_default().push(sent);
         }
         match message {
@@ -121,7 +141,11 @@ impl MessageLog {
         toward: Side,
         message: &Message,
     ) -> Check {
-        let payload = payload_of(message);
+        if let Some(payload) = payload_of(message) {
+            self.check_panel(receiver, message, payload)?;
+        }
+        let payload = payload_of(message).map(|payload| without_panel(message, payload));
+        let payload = payload.as_ref();
         let serial = payload.and_then(serial);
         match message {
             Message::Request { id, call } => {
@@ -167,6 +191,34 @@ impl MessageLog {
             }
             Message::Response { id, outcome, .. } => self.check_answer(receiver, &key(id), outcome),
         }
+    }
+
+    /// Checks the id of a panel: only the editor and the owner of the panel get it without a mark.
+    fn check_panel(&mut self, receiver: ProcessId, message: &Message, payload: &Json) -> Check {
+        let is_plain = text(payload, &["id"]).as_deref() == Some(PANEL);
+        if is_call(message, SHOW_PANEL) && is_plain && receiver.place > 0 {
+            return Err(format!("{receiver:?} gets a panel without its owner: {payload:?}"));
+        }
+        if !is_call(message, USE_PANEL) {
+            return Ok(());
+        }
+        let of = number(payload, "of").unwrap_or_default();
+        let owner = self.sent.get(&of).and_then(|sent| sent.first()).map(|sent| sent.by.place);
+        if is_plain != (owner == Some(receiver.place)) {
+            return Err(format!(
+                "{receiver:?} gets an event for a panel of {owner:?}: {payload:?}"
+            ));
+        }
+        if is_plain {
+            self.unused_panels.remove(&of);
+        }
+        Ok(())
+    }
+
+    /// Describes a panel whose owner has not got the event, if there were no failures.
+    pub fn unused_panel(&self) -> Option<String> {
+        let panel = self.unused_panels.first().filter(|_| !self.had_failures)?;
+        Some(format!("the owner of the panel {panel} never gets its event"))
     }
 
     /// Whether the conductor may send this itself.

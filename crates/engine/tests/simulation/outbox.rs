@@ -8,6 +8,15 @@ use router::Time;
 /// The serial number of a message. It is the first member of its payload: `{"n":17,…}`.
 pub type Serial = usize;
 
+/// The id of the panels of all components.
+pub const PANEL: &str = "plan";
+
+/// Shows a panel.
+pub const SHOW_PANEL: &str = "_scp/html_panel/show";
+
+/// A person has used a panel. The member `of` is the serial number of the message that has shown it.
+pub const USE_PANEL: &str = "_scp/html_panel/event";
+
 /// Collects what a participant sends while it handles one event.
 pub struct Outbox<'a> {
     pub now: Time,
@@ -59,6 +68,12 @@ impl Outbox<'_> {
         let rest = format!(r#","code":{code},"message":"{text}""#);
         let outcome = Outcome::Error(self.payload(to, &rest));
         self.send(toward, Message::response(id, outcome));
+    }
+
+    /// Shows a panel. All components use the same id.
+    pub fn show_panel(&mut self) {
+        let params = json(format!(r#"{{"n":{},"id":"{PANEL}"}}"#, self.next_serial()));
+        self.send(Side::Editor, Message::notification(SHOW_PANEL, params));
     }
 
     fn payload(&mut self, to: Option<Serial>, rest: &str) -> Json {

@@ -8,7 +8,9 @@ use acp_wire::{Call, Generation, Id, Json, Message, Outcome, Side, acp, code};
 use router::Time;
 
 use crate::agent::Disk;
-use crate::outbox::{Outbox, Serial, ends, is_mcp, json, key, serial, session, sets_up, text};
+use crate::outbox::{
+    Outbox, PANEL, Serial, USE_PANEL, ends, is_mcp, json, key, serial, session, sets_up, text,
+};
 use crate::provider::Provider;
 
 /// What a proxy does.
@@ -126,6 +128,10 @@ impl Proxy {
             return;
         }
         self.check_session(&method, call.params.as_ref(), outbox);
+        let plan = call.params.as_ref().and_then(|it| text(it, &["do"]));
+        if method == "session/prompt" && plan.is_some_and(|it| it.contains('s')) {
+            outbox.show_panel();
+        }
         if self.kind == Kind::Refuser && method.starts_with('_') && !is_mcp(&method) {
             let to = call.params.as_ref().and_then(serial);
             return outbox.error(
@@ -190,6 +196,11 @@ impl Proxy {
         let kind = call.params.as_ref().and_then(|it| text(it, &["update", "sessionUpdate"]));
         if self.old && self.kind != Kind::Guard && kind.as_deref() == Some("usage_update") {
             outbox.violation(format!("a {:?} gets an update that it cannot read", self.kind));
+        }
+        // The event of its own panel. The message log checks that it is its own.
+        let id = call.params.as_ref().and_then(|it| text(it, &["id"]));
+        if method == USE_PANEL && id.as_deref() == Some(PANEL) {
+            return;
         }
         outbox.send(toward, Message::Notification(call));
     }

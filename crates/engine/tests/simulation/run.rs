@@ -234,6 +234,9 @@ impl World {
         if let Some(text) = self.log.unanswered(|process| self.is_running(process)) {
             return Err(text);
         }
+        if let Some(text) = self.log.unused_panel() {
+            return Err(text);
+        }
         // A stalled component without a pending request is noticed only at its next request.
         if self.links.iter().any(|link| link.state == ProcessState::Stalled) {
             return Ok(());

@@ -8,8 +8,8 @@ use acp_wire::{Message, Side};
 use bytes::Bytes;
 use engine::journal::Recorder;
 use engine::{
-    Backoff, ComponentPolicy, Core, Facts, Fallback, Input, Line, Outputs, Restart, Rules, Setup,
-    Timeouts, Watermarks,
+    Backoff, ComponentPolicy, Core, Facts, Fallback, Input, KeptTelemetry, Line, Outputs, Restart,
+    Rules, Setup, Timeouts, Watermarks,
 };
 use mcp::ClientId;
 use router::{Chain, Component, Ending, Mode, Seat, Time};
@@ -141,6 +141,8 @@ impl World {
             bridge: Some(mcp::BridgePolicy::Auto),
             nonce: "nonce".into(),
             nested: false,
+            forwards_telemetry: false,
+            kept_telemetry: KeptTelemetry::Of(Vec::new()),
             max_line: usize::MAX,
             watermarks: if case.has("narrow") { NARROW } else { Watermarks::DEFAULT },
             tapped: true,

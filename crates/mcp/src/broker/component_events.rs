@@ -6,7 +6,7 @@
 //! handshake of its consumer, before any other message reaches it.
 
 use acp_wire::message::error_object;
-use acp_wire::{Call, Outcome, Side, code};
+use acp_wire::{Call, Json, Outcome, Side, code};
 use router::{Diagnostic, Level, Seat};
 
 use super::connection::*;
@@ -72,6 +72,25 @@ impl Broker {
             self.reopen(number, cx);
         }
         self.resend_lost_handshakes(cx);
+    }
+
+    /// The open connections that pass a component between a consumer and a provider: the request
+    /// that opens each, and its result. A restarted component does not know them.
+    pub fn connections_through(&self, seat: Seat) -> Vec<(Call, Json)> {
+        let here = self.distance(seat);
+        let passing = self.connections.iter().filter(|(_, connection)| {
+            self.distance(connection.seat) < here && here < self.distance(connection.known_to)
+        });
+        let encoded = passing.filter_map(|(number, connection)| {
+            let Consumer::Connection { form, id } = &connection.consumer else { return None };
+            if connection.is_closing || !self.connections.has_consumer_id(number) {
+                return None;
+            }
+            let proposed_id = if *form == Form::M3t { id.as_str() } else { "" };
+            let connect = form.encode_connect(&connection.server, proposed_id);
+            Some((connect, form.encode_connect_result(id)))
+        });
+        encoded.collect()
     }
 
     /// A component is bypassed: it is not restarted, and its servers are gone.

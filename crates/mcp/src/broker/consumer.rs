@@ -6,6 +6,7 @@ use router::{Diagnostic, Level, Seat};
 
 use super::connection::*;
 use super::connections::ConnectionNumber;
+use super::foreign_mark::mark_as_foreign;
 use super::operations::Operation;
 use super::pending_request::{AfterDiscover, ProviderRequest};
 use super::pending_requests::{Key, Resend};
@@ -219,7 +220,7 @@ impl Broker {
     ) -> Option<Message> {
         if !self.is_editor(seat) {
             let call = match self.registry.was_restarted(seat) && !self.is_known(&call) {
-                true => form::mark_as_foreign(&call),
+                true => mark_as_foreign(&call),
                 false => self.mark_if_ambiguous(seat, call),
             };
             return Some(request_or_notification(id, call));

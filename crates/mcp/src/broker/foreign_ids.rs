@@ -5,6 +5,7 @@
 use acp_wire::{Call, Message};
 use router::Seat;
 
+use super::foreign_mark::{mark_as_foreign, strip_foreign_mark};
 use super::{Broker, Kind, kind_of};
 use crate::form::{self, Frame, Subject};
 
@@ -31,7 +32,7 @@ impl Broker {
     /// Marks a message that passes through a seat, if the seat could take it for its own.
     pub(super) fn mark_if_ambiguous(&self, seat: Seat, call: Call) -> Call {
         match form::decode(&call) {
-            Some((_, frame)) if self.has_same_id(seat, &frame) => form::mark_as_foreign(&call),
+            Some((_, frame)) if self.has_same_id(seat, &frame) => mark_as_foreign(&call),
             _ => call,
         }
     }
@@ -48,7 +49,7 @@ impl Broker {
 /// Removes the mark from a message that has passed through a component. `None` if it has none.
 pub(super) fn strip_mark(message: &Message) -> Option<Message> {
     let unmarked = |call: &Call| match kind_of(call) {
-        Some(Kind::Mcp) => form::strip_foreign_mark(call),
+        Some(Kind::Mcp) => strip_foreign_mark(call),
         _ => None,
     };
     match message {

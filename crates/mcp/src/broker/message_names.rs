@@ -11,18 +11,15 @@ use super::server::{MessageNames, Server};
 use super::{ANSWER_TIMEOUT, Broker, Context, has_timeout};
 use crate::form::Form;
 
-impl Form {
-    /// Whether the form connects with `_mcp/connect`, so that the names of its messages are not
-    /// known.
-    fn has_two_message_names(self) -> bool {
-        matches!(self, Form::M2 | Form::M3 | Form::M3t)
-    }
+/// Whether the form connects with `_mcp/connect`, so that the names of its messages are not known.
+fn has_two_message_names(form: Form) -> bool {
+    matches!(form, Form::M2 | Form::M3 | Form::M3t)
 }
 
 impl Server {
     /// Whether a request has to be kept, because it may be sent again under another name.
     pub(super) fn must_keep_request(&self, form: Form) -> bool {
-        form.has_two_message_names() && self.message_names != MessageNames::Known
+        has_two_message_names(form) && self.message_names != MessageNames::Known
     }
 }
 
@@ -38,7 +35,7 @@ impl Broker {
         outcome: &Outcome,
     ) -> Option<Form> {
         let connection =
-            self.connections.get_mut(number).filter(|_| form.has_two_message_names())?;
+            self.connections.get_mut(number).filter(|_| has_two_message_names(form))?;
         let server = self
             .registry
             .get_mut(&connection.server)

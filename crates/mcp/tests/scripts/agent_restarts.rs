@@ -197,6 +197,52 @@ fn the_connections_of_a_crashed_proxy_are_closed() {
     harness.expect_nothing_more();
 }
 
+/// A guard judges the messages of a connection by its server, so a restarted guard must know both.
+#[test]
+fn a_restarted_proxy_gets_the_connections_that_pass_it() {
+    let mut harness = Harness::new("p1:P4 p2:P5 agent", NATIVE);
+    let servers = r#"{"mcpServers":[{"type":"acp","name":"N","serverId":"U"}]}"#;
+    harness.send_line("p1", &format!("~session/new 1 {servers}"));
+    let id = harness.expect("p2", "session/new ? …");
+    harness.send_line("p2", &format!("~session/new 2 {servers}"));
+    let new = harness.expect("agent", "session/new ? …");
+    harness.send_line("agent", &format!(r#"result {new} {{"sessionId":"S"}}"#));
+    harness.expect("p2", "result 2 …");
+    harness.send_line("p2", &format!(r#"result {id} {{"sessionId":"S"}}"#));
+    harness.expect("p1", "result 1 …");
+    harness.send_line("agent", r#"mcp/connect 4 {"serverId":"U"}"#);
+    let id = harness.expect("p2", r#"~mcp/connect ? {"serverId":"U"}"#);
+    harness.send_line("p2", r#"mcp/connect 3 {"serverId":"U"}"#);
+    let connect = harness.expect("p1", "~mcp/connect ? …");
+    harness.send_line("p1", &format!(r#"result {connect} {{"connectionId":"W"}}"#));
+    harness.expect("p2", "result 3 …");
+    harness.send_line("p2", &format!(r#"result {id} {{"connectionId":"W"}}"#));
+    harness.expect("agent", r#"result 4 {"connectionId":"W"}"#);
+
+    harness.crash("p2");
+    // This message waits until the proxy knows its connection.
+    let call = r#"{"connectionId":"W","method":"tools/call","params":{}}"#;
+    harness.send_line("agent", &format!("mcp/message 5 {call}"));
+    harness.restart_handshake("p2", NATIVE);
+    let id = harness.expect("p2", "session/new ? …");
+    harness.send_line("p2", &format!("~session/new 6 {servers}"));
+    harness.expect("p2", r#"result 6 {"sessionId":"S"}"#);
+    harness.send_line("p2", &format!(r#"result {id} {{"sessionId":"S"}}"#));
+    let id = harness.expect("p2", r#"~mcp/connect ? {"serverId":"U"}"#);
+    harness.send_line("p2", r#"mcp/connect 7 {"serverId":"U"}"#);
+    harness.expect("p2", r#"result 7 {"connectionId":"W"}"#);
+    harness.expect_nothing_more();
+    harness.send_line("p2", &format!(r#"result {id} {{"connectionId":"W"}}"#));
+    let id = harness.expect("p2", &format!("~mcp/message ? {call}"));
+    harness.send_line("p2", &format!("mcp/message 8 {call}"));
+    let received = harness.expect("p1", &format!("~mcp/message ? {call}"));
+    harness.send_line("p1", &format!("result {received} {{}}"));
+    harness.expect("p2", "result 8 {}");
+    harness.send_line("p2", &format!("result {id} {{}}"));
+    harness.expect("agent", "result 5 {}");
+    harness.expect_nothing_more();
+}
+
 /// The router cancels the connect of a crashed agent.
 #[test]
 fn a_cancelled_connect_is_answered_and_its_connection_is_closed() {

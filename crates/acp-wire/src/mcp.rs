@@ -16,13 +16,13 @@
 //! | M6 | `mcp/connect {serverId}` | as M4 | as M4 |
 //! | M7 | – | `mcp/message {serverId, requestId, method, params}` → `{result}` or `{error}` | – |
 
-use acp_wire::{Call, Id, Json, Outcome};
+use crate::{Call, Id, Json, Outcome};
 
 mod decode;
-mod foreign_mark;
+mod strict;
 
-pub use decode::{decode, validation_error};
-pub(crate) use foreign_mark::{mark_as_foreign, strip_foreign_mark};
+pub use decode::{MESSAGE_METHODS, decode, validation_error};
+pub use strict::mixed_forms;
 
 /// One version of MCP over ACP. M0 to M6 carry MCP with connections, which begin with `initialize`.
 /// M7 carries single requests of stateless MCP.
@@ -182,7 +182,7 @@ fn texts(params: &Json, keys: &[&str]) -> Option<String> {
 }
 
 /// Whether a method may belong to MCP over ACP.
-pub(crate) fn is_mcp_method(method: &str) -> bool {
+pub fn is_mcp_method(method: &str) -> bool {
     method.starts_with("mcp/") || method.starts_with("_mcp/") || method == "_scp/mcp"
 }
 
@@ -352,8 +352,8 @@ impl Form {
             (None, Form::M0) => Answer::FromServer(outcome),
             (None, _) => {
                 let why = "the provider's answer holds neither a result nor an error";
-                Answer::NotDelivered(acp_wire::message::error_object(
-                    acp_wire::code::INTERNAL_ERROR,
+                Answer::NotDelivered(crate::message::error_object(
+                    crate::code::INTERNAL_ERROR,
                     why,
                     None,
                 ))
@@ -391,7 +391,7 @@ impl Form {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use acp_wire::Message;
+    use crate::Message;
 
     const ADDRESS: Address<'static> =
         Address { server: "U", connection_id: "V", request_id: "r-1" };

@@ -2,8 +2,6 @@
 
 use acp_wire::{Call, Json};
 
-use super::text;
-
 /// The suffix of a marked id. It is used on the link of a proxy that has a server or connection
 /// with the same id. Without the mark the proxy would handle the message itself.
 const MARK: &str = "#theirs";
@@ -22,12 +20,12 @@ const ID_MEMBERS: [&str; 9] = [
 ];
 
 /// Marks every server id and connection id in a message.
-pub(crate) fn mark_as_foreign(call: &Call) -> Call {
+pub(super) fn mark_as_foreign(call: &Call) -> Call {
     rename_ids(call, |name| Some(format!("{name}{MARK}"))).unwrap_or_else(|| call.clone())
 }
 
 /// Removes the mark from a message. Returns `None` if it has none.
-pub(crate) fn strip_foreign_mark(call: &Call) -> Option<Call> {
+pub(super) fn strip_foreign_mark(call: &Call) -> Option<Call> {
     rename_ids(call, |name| name.strip_suffix(MARK).map(str::to_owned))
 }
 
@@ -35,7 +33,7 @@ fn rename_ids(call: &Call, rename: impl Fn(&str) -> Option<String>) -> Option<Ca
     let mut params = call.params.clone()?;
     let mut found = false;
     for key in ID_MEMBERS {
-        if let Some(name) = text(&params, key).and_then(|name| rename(&name)) {
+        if let Some(name) = params.member(key).and_then(|it| rename(&it.text()?)) {
             params = params.with_member(key, &Json::string(&name));
             found = true;
         }

@@ -1,8 +1,20 @@
 //! Decodes messages of every form.
 
-use acp_wire::{Call, Id, Json};
-
 use super::{Form, Frame, Target, is_mcp_method, strip_acp_prefix, text, texts};
+use crate::{Call, Id, Json};
+
+/// The methods of the messages that carry an MCP message.
+pub const MESSAGE_METHODS: [&str; 9] = [
+    "mcp/message",
+    "_mcp/message",
+    "_mcp/request",
+    "_mcp/notification",
+    "_mcp/client_to_server/request",
+    "_mcp/client_to_server/notification",
+    "_mcp/server_to_client/request",
+    "_mcp/server_to_client/notification",
+    "_scp/mcp",
+];
 
 /// Decodes a message of any form. Returns `None` if it is another message, or if a member is
 /// missing.
