@@ -8,7 +8,7 @@ use acp_wire::{Dialect, Id, Message, Outcome, Side, acp};
 use bytes::Bytes;
 
 use crate::outbox::{Outbox, RequestKey};
-use crate::proxy::{IncomingRequest, Proxy};
+use crate::proxy::{IncomingRequest, Proxy, Rewritten};
 
 /// Runs a [`Proxy`]: decodes lines, gives out request ids, and routes answers and cancellations.
 pub struct Driver<P> {
@@ -99,7 +99,7 @@ impl<P: Proxy> Driver<P> {
     pub fn handle(&mut self, line: &Bytes, lines: &mut Vec<u8>) {
         let decoded = self.dialect.decode(line, lines);
         let mut out = Outbox { dialect: &mut self.dialect, open: &mut self.open, lines };
-        let (toward, message) = match decoded {
+        let (toward, mut message) = match decoded {
             Ok(Some(decoded)) => decoded,
             Ok(None) => return,
             Err(rejection) => {
@@ -110,6 +110,9 @@ impl<P: Proxy> Driver<P> {
             }
         };
         let from = toward.opposite();
+        if rewrite(&mut self.proxy, from, &mut message, &mut out).is_taken() {
+            return;
+        }
         match &message {
             Message::Response { id, outcome, extras } => {
                 if let Some((from, id)) = out.open.responder(id) {
@@ -137,8 +140,10 @@ impl<P: Proxy> Driver<P> {
             Message::Notification(call) => self.proxy.on_notification(from, call, &mut out),
             Message::Response { id, outcome, extras } => match out.open.remove(&id) {
                 Some((_, SentRequest::Forwarded { requester_id, .. })) => {
+                    let (id, answer) = (requester_id.clone(), outcome.clone());
                     let response = Message::Response { id: requester_id, outcome, extras };
                     out.send(Side::Editor, &response);
+                    self.proxy.on_forwarded_answer(&id, &answer);
                 }
                 Some((number, SentRequest::New { .. })) => self.on_answer(number, outcome, lines),
                 None => {}
@@ -160,6 +165,48 @@ impl<P: Proxy> Driver<P> {
     fn on_answer(&mut self, number: u64, outcome: Outcome, lines: &mut Vec<u8>) {
         let mut out = Outbox { dialect: &mut self.dialect, open: &mut self.open, lines };
         self.proxy.on_answer(RequestKey(number), outcome, &mut out);
+    }
+}
+
+/// Whether a message goes on after it was rewritten.
+enum Fate {
+    GoesOn,
+    Taken,
+}
+
+impl Fate {
+    fn is_taken(&self) -> bool {
+        matches!(self, Fate::Taken)
+    }
+}
+
+/// Lets the proxy rewrite a message.
+fn rewrite(
+    proxy: &mut impl Proxy,
+    from: Side,
+    message: &mut Message,
+    out: &mut Outbox<'_>,
+) -> Fate {
+    if let Message::Response { id, .. } = message {
+        let Some((from, requester_id)) = out.open.responder(id) else { return Fate::GoesOn };
+        let wire_id = std::mem::replace(id, requester_id);
+        let rewritten = proxy.rewrite(from, message, out);
+        if let Message::Response { id, outcome, extras } = message {
+            *id = wire_id;
+            if let Rewritten::Refuse(error) = rewritten {
+                (*outcome, *extras) = (Outcome::Error(error), None);
+            }
+        }
+        return Fate::GoesOn;
+    }
+    match (proxy.rewrite(from, message, out), message) {
+        (Rewritten::Refuse(error), Message::Request { id, call }) => {
+            let request = IncomingRequest { id: id.clone(), call: call.clone() };
+            out.answer(request, Outcome::Error(error));
+            Fate::Taken
+        }
+        (Rewritten::Refuse(_) | Rewritten::Drop, Message::Notification(_)) => Fate::Taken,
+        _ => Fate::GoesOn,
     }
 }
 

@@ -44,7 +44,7 @@ pub mod stdio;
 pub use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 pub use driver::Driver;
 pub use outbox::{Outbox, RequestKey};
-pub use proxy::{IncomingRequest, Proxy};
+pub use proxy::{IncomingRequest, Proxy, Rewritten};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

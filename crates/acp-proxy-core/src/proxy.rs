@@ -1,6 +1,6 @@
 //! The trait that a proxy implements, and the requests that it receives.
 
-use acp_wire::{Call, Id, Message, Outcome, Side};
+use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 
 use crate::outbox::{Outbox, RequestKey};
 
@@ -20,10 +20,28 @@ impl IncomingRequest {
     }
 }
 
+/// What happens to a message after [`Proxy::rewrite`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rewritten {
+    /// The message, changed or not, goes on.
+    Pass,
+    /// A notification is dropped. Requests and answers go on, because a requester waits for them.
+    Drop,
+    /// A request is answered with this error object. An answer becomes this error. A notification is dropped.
+    Refuse(Json),
+}
+
 /// A proxy without waiting: each method handles one message and returns.
 ///
 /// Every method has a default that forwards the message, so an empty `impl` is a transparent proxy.
 pub trait Proxy {
+    /// Rewrites a message from that side before any other method sees it. Responses have the id that their requester
+    /// knows. What this method sends leaves before the message.
+    fn rewrite(&mut self, from: Side, message: &mut Message, out: &mut Outbox<'_>) -> Rewritten {
+        let _ = (from, message, out);
+        Rewritten::Pass
+    }
+
     /// Observes a message from that side before any other method handles it. Responses have the id that
     /// their requester knows. The message is delivered whatever this method does.
     fn on_message(&mut self, from: Side, message: &Message) {
@@ -38,6 +56,12 @@ pub trait Proxy {
     /// Handles a notification from that side.
     fn on_notification(&mut self, from: Side, call: Call, out: &mut Outbox<'_>) {
         out.notify(from.opposite(), call);
+    }
+
+    /// The driver has returned the answer to a request that this proxy has forwarded. `id` is the id that its
+    /// requester knows.
+    fn on_forwarded_answer(&mut self, id: &Id, outcome: &Outcome) {
+        let _ = (id, outcome);
     }
 
     /// The requester cancels a request that this proxy keeps. The proxy still has to answer it. The driver

@@ -143,6 +143,15 @@ impl Agent {
         self
     }
 
+    /// Handles prompts like any other request, in ACP version 2 as well: the result of a handler is the answer that
+    /// accepts the prompt, and the handler sends the updates that begin and end the turn. `session/cancel` is a
+    /// notification like any other: [`Context::cancelled`] waits only for `$/cancel_request`.
+    #[must_use]
+    pub fn raw_turns(mut self) -> Agent {
+        self.component.has_raw_turns = true;
+        self
+    }
+
     /// Sends log lines to this function instead of standard error.
     #[must_use]
     pub fn log_to(mut self, log: impl Fn(&str) + Send + 'static) -> Agent {

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use acp_proxy_core::{Call, Json, Message, Side};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::activity::LateUpdates;
 use crate::agent::Agent;
+use crate::ahead::Ahead;
+use crate::chain_event::ChainObserver;
 use crate::context::Context;
 use crate::error::Result;
 use crate::message_type::{Notification, Request, params};
@@ -16,16 +19,23 @@ use crate::next::{Delivery, Handler, Next, ReceivedAnswers, position_of};
 use crate::permission::Permission;
 use crate::prompt::Prompt;
 use crate::proxy::Proxy;
+use crate::shared::Task;
 use crate::tool_call::ToolCall;
 use crate::tool_server::Server;
 use crate::typed::{read_or_empty, read_with};
 
 pub(crate) type NotificationHandler = Box<dyn FnMut(Side, &mut Call, &Context) -> Delivery + Send>;
 pub(crate) type ToolCallHandler = Box<dyn FnMut(&ToolCall, &Context) + Send>;
+pub(crate) type Rewriter =
+    Box<dyn FnMut(Side, &mut Message, &mut Ahead<'_, '_>) -> Result<Delivery> + Send>;
 pub(crate) type Observer = Box<dyn FnMut(Side, &Message) + Send>;
 pub(crate) type Check = Box<dyn Fn(&Call) -> Result<()> + Send>;
 pub(crate) type Starter = Box<dyn FnOnce(Context) + Send>;
+pub(crate) type Ender = Box<dyn FnOnce(Context) -> Task + Send>;
 pub(crate) type Logger = Box<dyn Fn(&str) + Send>;
+
+/// Describes the state of a component in lines of text. See [`Proxy::status`].
+pub type StatusSource = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// A [`Proxy`] or an [`Agent`], ready to run. Both convert into it.
 #[derive(Default)]
@@ -39,11 +49,19 @@ pub struct Component {
     pub(crate) any_notifications: Vec<NotificationHandler>,
     pub(crate) tool_calls: Vec<ToolCallHandler>,
     pub(crate) servers: Vec<Server>,
+    pub(crate) rewriters: Vec<Rewriter>,
     pub(crate) observers: Vec<Observer>,
     pub(crate) checks: Vec<(Side, Check)>,
     pub(crate) starters: Vec<Starter>,
+    pub(crate) enders: Vec<Ender>,
     pub(crate) is_strict: bool,
+    /// Whether the answer to `initialize` declares a guard.
+    pub(crate) is_guard: bool,
+    pub(crate) has_raw_turns: bool,
+    pub(crate) late_updates: LateUpdates,
     pub(crate) logger: Option<Logger>,
+    pub(crate) status: Option<StatusSource>,
+    pub(crate) chain_observer: Option<ChainObserver>,
 }
 
 /// A handler, and the ACP version of its type. `None` for handlers of every version.
@@ -56,6 +74,24 @@ impl Component {
     /// The name of the proxy or agent.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The function that describes the state of the component, if it has one.
+    pub fn status_source(&self) -> Option<StatusSource> {
+        self.status.clone()
+    }
+
+    /// The function that observes the whole chain. See [`Proxy::observe_chain`].
+    pub fn chain_observer(&self) -> Option<ChainObserver> {
+        self.chain_observer.clone()
+    }
+
+    /// Declares in the answer to `initialize` that this is a guard. A conductor that runs it as a program then never
+    /// bypasses it.
+    #[must_use]
+    pub fn declared_as_guard(mut self) -> Component {
+        self.is_guard = true;
+        self
     }
 
     /// Sends log lines to this function instead of standard error.
@@ -196,7 +232,7 @@ impl Component {
             async move {
                 let params = &params(&call);
                 let subject = next.shared.permission_subject(params);
-                let permission = match Permission::read(params, subject.map(|it| it.call)) {
+                let permission = match Permission::read(params, subject) {
                     Ok(permission) => permission,
                     Err(why) => return next.pass_unreadable(call, why).await,
                 };

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::message_type::{Notification, Request, to_call};
-use crate::session::Session;
+use crate::prompt::read_end_of_turn;
+use crate::session::{Session, Turn};
 use crate::shared::{Cancellation, Command, Shared};
 use crate::turn::update_call;
 use crate::typed::{read_or_empty, to_json};
@@ -87,6 +88,64 @@ impl Context {
     fn session_or_error(&self) -> Result<String> {
         let missing = || Error::internal("the message that is being handled belongs to no session");
         self.session().ok_or_else(missing)
+    }
+
+    /// Whether no turn runs in this session, as far as this component has seen. A component that was restarted during
+    /// a turn, and a proxy that is nearer to the editor than a component that starts turns, do not know.
+    pub fn is_idle(&self, session: &str) -> bool {
+        self.shared.activity.is_idle(session)
+    }
+
+    /// Waits until no turn runs in this session. What is sent then comes after the answer that ends the turn. Returns
+    /// at once if the session is idle, and when the session is closed.
+    pub async fn wait_until_idle(&self, session: &str) {
+        if let Some(idle) = self.shared.activity.wait(session) {
+            idle.receive().await;
+        }
+    }
+
+    /// Whether the editor shows a `session/update` that comes outside of a turn. See [`LateUpdates`].
+    ///
+    /// [`LateUpdates`]: crate::LateUpdates
+    pub fn shows_late_updates(&self) -> bool {
+        self.shared.activity.shows_late_updates(self.shared.is_v2())
+    }
+
+    /// Shows a text to the user outside of a turn: at once if the session is idle, or else when its turn ends. An
+    /// editor that shows nothing outside of a turn gets the text at the beginning of the next turn.
+    ///
+    /// Editors join the text with the agent's last message, so begin and end it with line breaks.
+    pub fn announce(&self, session: &str, text: impl Into<String>) {
+        self.shared.push(Command::Announce(session.to_owned(), text.into()));
+    }
+
+    /// Shows a text to the user, as [`announce`](Context::announce), and waits until it is sent to the editor. Returns
+    /// `false` if it is not sent, because the session is closed first or too many texts wait.
+    pub async fn announce_and_wait(&self, session: &str, text: impl Into<String>) -> bool {
+        let sent = self.shared.activity.announce_awaited(session, text.into());
+        self.shared.push(Command::Settle(session.to_owned()));
+        sent.receive().await.is_some()
+    }
+
+    /// Starts a turn without a prompt of the user: waits until the session is idle, sends this text to the agent, and
+    /// waits for the end of the turn, in ACP version 1 and 2. The agent's updates and requests go to the editor.
+    ///
+    /// Prompts that arrive meanwhile wait for the end of this turn, and then go to the agent in their order. If the
+    /// editor cancels the turn, the agent ends this turn, and prompts that wait are answered with `cancelled`.
+    ///
+    /// # Errors
+    /// The error that the agent answers with, or an error if the session is closed first.
+    pub async fn start_turn(&self, session: &str, text: impl Into<String>) -> Result<Turn> {
+        let turn = self.shared.activity.request_turn(session);
+        self.shared.push(Command::Settle(session.to_owned()));
+        let closed = || Error::internal("the session was closed before the turn began");
+        let _turn = turn.receive().await.ok_or_else(closed)?;
+        let collected = self.shared.updates.collect(session);
+        let prompt = [ContentBlock::from(text.into())];
+        let params = serde_json::json!({ "sessionId": session, "prompt": prompt });
+        let answer = self.agent().request_raw("session/prompt", params).await?;
+        let response = read_end_of_turn(&answer)?.0;
+        Ok(Turn { response, updates: collected.take() })
     }
 
     /// Writes a line to the log: standard error, unless [`Proxy::log_to`](crate::Proxy::log_to) names another place.

@@ -1,15 +1,23 @@
 //! Dispatches messages to handlers: the synchronous proxy that the driver runs.
 
+mod outside_turn;
+mod prompts;
+
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use acp_proxy_core::{Call, Id, IncomingRequest, Json, Message, Outbox, Outcome, RequestKey, Side};
+use acp_proxy_core::{
+    Call, Id, IncomingRequest, Json, Message, Outbox, Outcome, RequestKey, Rewritten, Side,
+};
 use acp_wire::acp::{self, SessionId, session_of_call};
+use acp_wire::guards;
 
+use crate::ahead::Ahead;
 use crate::component::{
-    Check, Component, NotificationHandler, Observer, PERMISSION, ToolCallHandler, Versioned,
+    Check, Component, NotificationHandler, Observer, PERMISSION, Rewriter, ToolCallHandler,
+    Versioned,
 };
 use crate::context::Context;
 use crate::error::{Error, Result, outcome};
@@ -28,13 +36,16 @@ pub(crate) struct Dispatcher {
     notifications: BTreeMap<String, [Vec<Versioned<NotificationHandler>>; 2]>,
     any_notifications: Vec<NotificationHandler>,
     tool_calls: Vec<ToolCallHandler>,
+    rewriters: Vec<Rewriter>,
     observers: Vec<Observer>,
     checks: Vec<(Side, Check)>,
-    shared: Rc<Shared>,
+    pub(crate) shared: Rc<Shared>,
     /// The requests that handlers have sent.
     sent: BTreeMap<RequestKey, SentRequest>,
     /// The id of the editor's `initialize` that was forwarded, until it is answered.
     initialize: Option<Id>,
+    /// Whether the answer to `initialize` declares a guard.
+    is_guard: bool,
     /// The prompts of the editor that are being handled, in ACP version 2.
     prompts: BTreeMap<Id, HandledPrompt>,
     turns: Turns,
@@ -61,6 +72,8 @@ struct SentRequest {
 /// What to do with an answer.
 enum OnAnswer {
     Reply(Sender<Result<Json>>),
+    /// The handler does not wait any more.
+    Ignore,
     /// The answer accepts a prompt, in ACP version 2.
     AcceptPrompt {
         session: SessionId,
@@ -132,11 +145,13 @@ impl Dispatcher {
             notifications,
             any_notifications: component.any_notifications,
             tool_calls: component.tool_calls,
+            rewriters: component.rewriters,
             observers: component.observers,
             checks: component.checks,
             shared,
             sent: BTreeMap::new(),
             initialize: None,
+            is_guard: component.is_guard,
             prompts: BTreeMap::new(),
             turns: Turns::default(),
             tracks_tool_calls,
@@ -174,14 +189,23 @@ impl Dispatcher {
         self.shared.version.set(if is_first { 1 } else { version.unwrap_or(1) });
     }
 
+    /// The answer to `initialize` as the editor's side receives it.
+    fn declare_guard(&self, outcome: &mut Outcome) {
+        if let (true, Outcome::Result(result)) = (self.is_guard, outcome) {
+            *result = guards::set_flag(result);
+        }
+    }
+
     pub(crate) fn perform(&mut self, command: Command, out: &mut Outbox<'_>) {
         match command {
+            Command::Request { reply, .. } if !reply.has_receiver() => {}
             Command::Request { toward, call, parent, is_extra, reply } => {
                 if let Err(why) = self.check(toward, &call) {
                     return reply.send(Err(why));
                 }
                 self.on_prompt_sent(toward, &call);
-                let is_turn = self.shared.is_v2() && call.is(acp::PROMPT) && toward == Side::Agent;
+                let is_turn =
+                    self.shared.reads_turns() && call.is(acp::PROMPT) && toward == Side::Agent;
                 let session = session_of_call(&call).filter(|_| is_turn);
                 let key = out.request(toward, call);
                 let is_cancelled = parent.as_ref().is_some_and(|parent| {
@@ -200,14 +224,41 @@ impl Dispatcher {
                 }
             }
             Command::Notify { toward, call } => self.notify(toward, call, out),
-            Command::Answer(request, outcome) => {
+            Command::Answer(request, mut outcome) => {
                 self.shared.cancellations.borrow_mut().remove(request.id());
                 if request.call.is("initialize") {
                     self.on_initialized(&outcome);
+                    self.declare_guard(&mut outcome);
                 }
+                let prompt = request.call.is(acp::PROMPT).then(|| request.id().detached());
+                let answered = prompt.map(|id| (id, outcome.clone()));
                 out.answer(request, outcome);
+                if let Some((id, outcome)) = answered {
+                    self.on_prompt_answered(&id, &outcome);
+                }
             }
+            Command::EndOwnTurn(session) => self.end_own_turn(&session, out),
+            Command::Announce(session, text) => {
+                self.shared.activity.announce(&session, text);
+                self.settle(&session);
+            }
+            Command::Settle(session) => self.settle(&session),
+            Command::CancelUnawaited => self.cancel_unawaited(out),
             Command::FinishTurn(id, result) => self.finish_turn(&id, result, out),
+        }
+    }
+
+    /// Cancels the requests whose handlers do not wait for the answer any more. An answer that comes later is ignored.
+    fn cancel_unawaited(&mut self, out: &mut Outbox<'_>) {
+        for (key, sent) in &mut self.sent {
+            let is_awaited = match &sent.on_answer {
+                OnAnswer::Reply(reply) => reply.has_receiver(),
+                OnAnswer::AcceptPrompt { .. } | OnAnswer::Ignore => true,
+            };
+            if !is_awaited {
+                sent.on_answer = OnAnswer::Ignore;
+                out.cancel(*key);
+            }
         }
     }
 
@@ -218,86 +269,11 @@ impl Dispatcher {
     }
 
     /// Sends a notification, unless a check refuses it.
-    fn notify(&self, toward: Side, call: Call, out: &mut Outbox<'_>) {
+    pub(crate) fn notify(&self, toward: Side, call: Call, out: &mut Outbox<'_>) {
         match self.check(toward, &call) {
             Ok(()) => out.notify(toward, call),
             Err(_) => self.shared.report_refused(),
         }
-    }
-
-    /// A handler has sent a prompt to the agent and waits for the end of the turn.
-    fn begin_turn(
-        &mut self,
-        session: SessionId,
-        key: RequestKey,
-        parent: Option<&Id>,
-        is_extra: bool,
-        reply: Sender<Result<Json>>,
-    ) -> OnAnswer {
-        let prompt = parent.and_then(|parent| self.prompts.get_mut(parent));
-        let prompt = prompt.filter(|it| it.session == session);
-        let is_first = prompt.is_some_and(|it| !std::mem::replace(&mut it.is_sent, true));
-        self.turns.on_sent(&session, key, is_first, reply);
-        OnAnswer::AcceptPrompt { session, is_extra }
-    }
-
-    /// The agent has accepted a prompt. Accepts the editor's prompt, unless the accepted one is an extra prompt.
-    fn accept(&mut self, parent: &Id, is_extra: bool, answer: &Json, out: &mut Outbox<'_>) {
-        let Some(prompt) = self.prompts.get_mut(parent) else { return };
-        if is_extra {
-            prompt.extra_answer = Some(answer.detached());
-        } else if let Some(request) = prompt.request.take() {
-            out.answer(request, Outcome::Result(answer.clone()));
-        }
-    }
-
-    /// The handler of a prompt has returned. Sends the editor what it still needs: the acceptance of the prompt, and
-    /// the end of the turn.
-    fn finish_turn(&mut self, id: &Id, result: Result<Json>, out: &mut Outbox<'_>) {
-        self.shared.cancellations.borrow_mut().remove(id);
-        let Some(prompt) = self.prompts.remove(id) else { return };
-        let HandledPrompt { session, request, is_sent, extra_answer } = prompt;
-        if !self.prompts.values().any(|it| it.session == session) {
-            self.shared.message_ids.borrow_mut().remove(&session);
-        }
-        let is_refused = match (&result, &request) {
-            (Err(why), None) => {
-                // The text may quote the conversation, so only the editor gets it.
-                let code = why.code().unwrap_or_default();
-                let line =
-                    format!("a turn failed after its prompt was accepted, with error {code}");
-                self.shared.log(&line);
-                false
-            }
-            (Err(_), Some(_)) => true,
-            (Ok(_), _) => false,
-        };
-        match (request, &result) {
-            (Some(request), Err(why)) => out.answer(request, why.clone().into_outcome()),
-            (Some(request), Ok(_)) => match extra_answer {
-                Some(answer) => out.answer(request, Outcome::Result(answer)),
-                None => self.accept_without_agent(request, &session, out),
-            },
-            (None, _) => {}
-        }
-        let (held, needs_end) = match is_sent {
-            true => self.turns.on_handler_end(&session),
-            false => (Vec::new(), !is_refused),
-        };
-        for call in turn::with_end(held, &result) {
-            self.notify(Side::Editor, call, out);
-        }
-        if needs_end && !is_refused {
-            self.notify(Side::Editor, turn::idle(&session, &result), out);
-        }
-    }
-
-    /// Accepts a prompt that no agent has accepted, and adds it to the conversation.
-    fn accept_without_agent(&self, request: IncomingRequest, session: &str, out: &mut Outbox<'_>) {
-        let id = self.shared.new_id();
-        self.notify(Side::Editor, turn::user_message(&request, session, &id), out);
-        let answer = Json::object([("messageId", Some(Json::string(&id)))]);
-        out.answer(request, Outcome::Result(answer));
     }
 
     /// The reason why a strict proxy refuses a message of a method that it handles.
@@ -314,6 +290,14 @@ impl Dispatcher {
         }
     }
 
+    /// Answers a request that reaches neither a handler nor the other side.
+    fn refuse(&self, request: IncomingRequest, why: Error, out: &mut Outbox<'_>) {
+        let prompt = request.call.is(acp::PROMPT).then(|| request.id().detached());
+        out.answer(request, why.into_outcome());
+        // It was admitted, so its session is busy until it is over.
+        prompt.iter().for_each(|id| self.end_prompt(id, false));
+    }
+
     /// Handles a request in a new task.
     fn handle(
         &mut self,
@@ -322,7 +306,8 @@ impl Dispatcher {
         handlers: Arc<[Handler]>,
         out: &mut Outbox<'_>,
     ) {
-        let is_prompt = self.shared.is_agent && request.call.is(acp::PROMPT);
+        let is_prompt =
+            self.shared.is_agent && !self.shared.has_raw_turns && request.call.is(acp::PROMPT);
         let session = if is_prompt { session_of_call(&request.call) } else { None };
         let cancellation = Rc::new(Cancellation::in_session(session));
         let id = request.id().detached();
@@ -356,39 +341,8 @@ impl Dispatcher {
         }));
     }
 
-    /// Keeps a prompt of ACP version 2, whose answer is not the end of the turn. Returns any other request.
-    fn keep_prompt(
-        &mut self,
-        from: Side,
-        request: IncomingRequest,
-        out: &mut Outbox<'_>,
-    ) -> Option<IncomingRequest> {
-        let is_turn = self.shared.is_v2() && from == Side::Editor && request.call.is(acp::PROMPT);
-        let session = session_of_call(&request.call).filter(|_| is_turn);
-        let Some(session) = session else { return Some(request) };
-        let id = request.id().detached();
-        let message_id = self.shared.new_id();
-        let mut prompt = HandledPrompt {
-            session: session.clone(),
-            request: None,
-            is_sent: false,
-            extra_answer: None,
-        };
-        match self.shared.is_agent {
-            // An agent accepts the prompt at once.
-            true => {
-                self.accept_without_agent(request, &session, out);
-                self.notify(Side::Editor, turn::running(&session), out);
-            }
-            false => prompt.request = Some(request),
-        }
-        self.shared.message_ids.borrow_mut().insert(session, message_id);
-        self.prompts.insert(id, prompt);
-        None
-    }
-
     /// Forgets what belongs to a session that the editor closes or deletes.
-    fn on_session_end(&mut self, call: &Call) {
+    fn on_session_end(&mut self, call: &Call, out: &mut Outbox<'_>) {
         if !call.is(acp::CLOSE_SESSION) && !call.is(acp::DELETE_SESSION) {
             return;
         }
@@ -396,6 +350,9 @@ impl Dispatcher {
             self.shared.servers.forget(&session);
             self.shared.known_calls.forget(&session);
             self.turns.on_close(&session);
+            for prompt in self.shared.activity.on_close(&session) {
+                self.answer_cancelled(prompt, &session, out);
+            }
         }
     }
 
@@ -446,6 +403,26 @@ impl Dispatcher {
 const OTHER_VERSION: &str = "its handlers are for another ACP version";
 
 impl acp_proxy_core::Proxy for Dispatcher {
+    fn rewrite(&mut self, from: Side, message: &mut Message, out: &mut Outbox<'_>) -> Rewritten {
+        let mut rewriters = std::mem::take(&mut self.rewriters);
+        let mut result = Rewritten::Pass;
+        for rewriter in &mut rewriters {
+            result = match rewriter(from, message, &mut Ahead { dispatcher: self, out }) {
+                Ok(Delivery::Forward) => continue,
+                Ok(Delivery::Drop) => Rewritten::Drop,
+                Err(why) => Rewritten::Refuse(why.json().clone()),
+            };
+            break;
+        }
+        self.rewriters = rewriters;
+        if let (Side::Agent, Message::Response { id, outcome, .. }) = (from, message)
+            && self.initialize.as_ref() == Some(id)
+        {
+            self.declare_guard(outcome);
+        }
+        result
+    }
+
     fn on_message(&mut self, from: Side, message: &Message) {
         if let Message::Response { id, outcome, .. } = message
             && from == Side::Agent
@@ -458,14 +435,15 @@ impl acp_proxy_core::Proxy for Dispatcher {
     }
 
     fn on_request(&mut self, from: Side, request: IncomingRequest, out: &mut Outbox<'_>) {
+        let Some(request) = self.admit(from, request) else { return };
         let call = &request.call;
         let servers = &self.shared.servers;
         let is_for_servers = match from {
-            Side::Editor => servers.joins(call),
+            Side::Editor => servers.joins(call, &self.shared.editor_capabilities.borrow()),
             Side::Agent => call.is("mcp/message") && servers.owns(call),
         };
         if from == Side::Editor {
-            self.on_session_end(&request.call);
+            self.on_session_end(&request.call, out);
         }
         let call = &request.call;
         let answer = self.shared.own_sessions.answer(call).filter(|_| from == Side::Agent);
@@ -483,7 +461,7 @@ impl acp_proxy_core::Proxy for Dispatcher {
         if let Some((kind, text)) = refusal {
             let method = call.method.name().into_owned();
             self.shared.report_unreadable(&method, kind);
-            return out.answer(request, self.shared.refusal(&method, &text).into_outcome());
+            return self.refuse(request, self.shared.refusal(&method, &text), out);
         }
         if !handlers.is_empty() || is_for_servers {
             return self.handle(from, request, handlers, out);
@@ -492,10 +470,10 @@ impl acp_proxy_core::Proxy for Dispatcher {
             let (method, name) = (call.method.name(), &self.shared.name);
             let text = format!("method not found: {method}; agent '{name}' does not support it");
             let error = Error::new(acp_wire::code::METHOD_NOT_FOUND, text);
-            return out.answer(request, error.into_outcome());
+            return self.refuse(request, error, out);
         }
         if let Err(why) = self.check(from.opposite(), call) {
-            return out.answer(request, why.into_outcome());
+            return self.refuse(request, why, out);
         }
         self.on_prompt_sent(from.opposite(), call);
         if from == Side::Editor && call.is("initialize") {
@@ -509,6 +487,8 @@ impl acp_proxy_core::Proxy for Dispatcher {
         let state = if is_update && self.shared.is_v2() { turn::state(&call) } else { None };
         if let Some((session, is_idle, update)) = &state {
             self.turns.on_state(session, *is_idle, update);
+            self.shared.activity.on_state(session, *is_idle);
+            self.settle(session);
         }
         if is_update && self.shared.own_sessions.keep(&call) {
             return;
@@ -518,6 +498,9 @@ impl acp_proxy_core::Proxy for Dispatcher {
         }
         if self.run_handlers(from, &mut call) == Delivery::Drop {
             return;
+        }
+        if from == Side::Editor && call.is(acp::CANCEL_SESSION) {
+            session_of_call(&call).iter().for_each(|it| self.cancel_held(it, out));
         }
         if self.shared.is_agent && from == Side::Editor {
             if call.is(acp::CANCEL_SESSION) {
@@ -537,7 +520,14 @@ impl acp_proxy_core::Proxy for Dispatcher {
         }
     }
 
+    fn on_forwarded_answer(&mut self, id: &Id, outcome: &Outcome) {
+        self.on_prompt_answered(id, outcome);
+    }
+
     fn on_cancel(&mut self, id: &Id, out: &mut Outbox<'_>) {
+        if self.cancel_held_prompt(id, out) {
+            return;
+        }
         if let Some(cancellation) = self.shared.cancellations.borrow().get(id) {
             cancellation.cancel();
         }
@@ -556,6 +546,7 @@ impl acp_proxy_core::Proxy for Dispatcher {
         };
         match on_answer {
             OnAnswer::Reply(reply) => reply.send(answer),
+            OnAnswer::Ignore => {}
             OnAnswer::AcceptPrompt { session, is_extra } => {
                 if let (Some(parent), Ok(answer)) = (&parent, &answer) {
                     self.accept(parent, is_extra, answer, out);

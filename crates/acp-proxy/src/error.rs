@@ -72,11 +72,13 @@ impl Error {
         message.and_then(|it| it.text().map(|it| it.into_owned())).unwrap_or_default()
     }
 
-    pub(crate) fn from_json(json: Json) -> Error {
+    /// An error from a whole error object, as [`json`](Error::json) returns it.
+    pub fn from_json(json: Json) -> Error {
         Error(json)
     }
 
-    pub(crate) fn json(&self) -> &Json {
+    /// The whole error object: `code`, `message`, and everything else that a peer has sent.
+    pub fn json(&self) -> &Json {
         &self.0
     }
 

@@ -46,7 +46,10 @@ struct CallTable {
 }
 
 struct Entry {
+    /// What updates and permission requests have reported.
     call: Json,
+    /// What updates have reported. `None` if there was none.
+    reported: Option<Json>,
     last_mention: u64,
 }
 
@@ -56,6 +59,8 @@ pub(crate) struct PermissionSubject {
     pub(crate) path: &'static [&'static str],
     /// The tool call of the request, merged with what was known before.
     pub(crate) call: Json,
+    /// What updates have reported before the request.
+    pub(crate) earlier: Option<Json>,
 }
 
 impl KnownCalls {
@@ -80,10 +85,18 @@ impl KnownCalls {
         let mut table = self.0.borrow_mut();
         let key = (session.clone(), id);
         let known = table.remove(&key).filter(|_| !announces);
+        let (known, reported) = known.map(|it| (it.call, it.reported)).unzip();
+        let reported = reported.flatten();
         let call = merge(known.as_ref(), &update, null_clears);
         // The agent may use the id of a call that is over again.
         if !is_over(&call) {
-            table.insert(key, call.clone());
+            let is_same =
+                known.as_ref().map(Json::as_bytes) == reported.as_ref().map(Json::as_bytes);
+            let reported = match is_same {
+                true => call.clone(),
+                false => merge(reported.as_ref(), &update, null_clears),
+            };
+            table.insert(key, call.clone(), Some(reported));
         }
         Some((session, call))
     }
@@ -106,18 +119,25 @@ impl KnownCalls {
             None | Some("tool_call") => holder.member("toolCall")?,
             // A command is of kind `execute`, whatever the kind of its tool call.
             Some("command") => {
+                let id = text(&holder, "toolCallId");
+                let earlier = id.and_then(|id| self.find(text(params, "sessionId")?, id));
                 let id = holder.member("toolCallId");
                 let call = [("toolCallId", id), ("kind", Some(Json::string("execute")))];
-                return Some(PermissionSubject { path, call: Json::object(call) });
+                return Some(PermissionSubject { path, call: Json::object(call), earlier });
             }
             Some(_) => return None,
         };
         let key = (text(params, "sessionId")?, text(&call, "toolCallId")?);
         let mut table = self.0.borrow_mut();
         let known = table.remove(&key);
-        let call = merge(known.as_ref(), &call, v2);
-        table.insert(key, call.clone());
-        Some(PermissionSubject { path, call })
+        let (known, earlier) = known.map(|it| (it.call, it.reported)).unzip();
+        let (call, earlier) = (merge(known.as_ref(), &call, v2), earlier.flatten());
+        table.insert(key, call.clone(), earlier.clone());
+        Some(PermissionSubject { path, call, earlier })
+    }
+
+    fn find(&self, session: String, id: String) -> Option<Json> {
+        self.0.borrow().calls.get(&(session, id))?.reported.clone()
     }
 
     /// Forgets the calls of a session, when a turn begins or the session ends. The agent may use their ids again.
@@ -135,19 +155,22 @@ impl CallTable {
         *self = CallTable::default();
     }
 
-    fn remove(&mut self, key: &(String, String)) -> Option<Json> {
-        let call = self.calls.remove(key)?.call;
-        self.bytes -= size(key, &call);
-        Some(call)
+    fn remove(&mut self, key: &(String, String)) -> Option<Entry> {
+        let entry = self.calls.remove(key)?;
+        self.bytes -= size(key, &entry);
+        Some(entry)
     }
 
-    fn insert(&mut self, key: (String, String), call: Json) {
-        let call = match call.as_bytes().len() > MAX_BYTES_OF_ONE {
+    fn insert(&mut self, key: (String, String), call: Json, reported: Option<Json>) {
+        let bounded = |call: Json| match call.as_bytes().len() > MAX_BYTES_OF_ONE {
             true => only(&call, &MEMBERS[..SMALL_MEMBERS]),
             false => call,
         };
-        let size = size(&key, &call);
-        if size > MAX_BYTES_OF_ONE {
+        self.clock += 1;
+        let (call, reported) = (bounded(call), reported.map(bounded));
+        let entry = Entry { call, reported, last_mention: self.clock };
+        let size = size(&key, &entry);
+        if size > 2 * MAX_BYTES_OF_ONE {
             return;
         }
         while self.calls.len() >= MAX_CALLS || self.bytes + size > MAX_BYTES {
@@ -155,14 +178,14 @@ impl CallTable {
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
             self.remove(&oldest);
         }
-        self.clock += 1;
         self.bytes += size;
-        self.calls.insert(key, Entry { call, last_mention: self.clock });
+        self.calls.insert(key, entry);
     }
 }
 
-fn size((session, id): &(String, String), call: &Json) -> usize {
-    session.len() + id.len() + call.as_bytes().len()
+fn size((session, id): &(String, String), entry: &Entry) -> usize {
+    let reported = entry.reported.as_ref().map_or(0, |it| it.as_bytes().len());
+    session.len() + id.len() + entry.call.as_bytes().len() + reported
 }
 
 /// The text of a member. `None` if it has U+FFFD, which different texts are read as: it replaces half a surrogate
@@ -178,7 +201,8 @@ fn is_over(call: &Json) -> bool {
 }
 
 /// Merges an update into what is known of a call. Members that the update does not have stay. In version 2, `null`
-/// clears a member. In version 1, `null` means that the update does not have the member.
+/// clears a member. In version 1, `null` means that the update does not have the member. Arguments are not replaced
+/// by empty ones: several agents repeat a call without them. Metadata are merged key by key.
 fn merge(known: Option<&Json>, update: &Json, null_clears: bool) -> Json {
     let (known, update) = (known.map(Json::members).unwrap_or_default(), update.members());
     let find = |list: &[(String, Json)], name: &str| {
@@ -188,7 +212,10 @@ fn merge(known: Option<&Json>, update: &Json, null_clears: bool) -> Json {
         let (old, new) = (find(&known, name), find(&update, name));
         let value = match new {
             Some(new) if new.is_null() => old.filter(|_| !null_clears),
-            Some(new) if name == "_meta" && null_clears => Some(patch(old.as_ref(), &new)),
+            Some(new) if name == "_meta" => Some(patch(old.as_ref(), &new, null_clears)),
+            Some(new) if name == "rawInput" && is_empty(&new) => {
+                old.or_else(|| Some(new.detached()))
+            }
             Some(new) => Some(new.detached()),
             None => old,
         };
@@ -196,14 +223,21 @@ fn merge(known: Option<&Json>, update: &Json, null_clears: bool) -> Json {
     }))
 }
 
-/// Changes metadata key by key, as version 2 does.
-fn patch(old: Option<&Json>, new: &Json) -> Json {
+fn is_empty(json: &Json) -> bool {
+    let is_empty_text = || json.text().is_some_and(|text| text.is_empty());
+    let is_empty_list = || json.is_array() && json.elements().is_empty();
+    is_empty_text() || is_empty_list() || json.is_object() && json.members().is_empty()
+}
+
+/// Changes metadata key by key. In version 2, `null` removes a key.
+fn patch(old: Option<&Json>, new: &Json, null_clears: bool) -> Json {
     let old = old.map(Json::members).unwrap_or_default();
     let mut all: BTreeMap<String, Json> = old.into_iter().collect();
     for (key, value) in new.members() {
         match value.is_null() {
-            true => drop(all.remove(&key)),
-            false => drop(all.insert(key, value)),
+            true if null_clears => drop(all.remove(&key)),
+            true => {}
+            false => drop(all.insert(key, value.detached())),
         }
     }
     Json::object(all.iter().map(|(key, value)| (key.as_str(), Some(value.clone()))))
@@ -279,12 +313,42 @@ mod tests {
     }
 
     #[test]
+    fn empty_arguments_do_not_replace_the_ones_of_an_earlier_update() {
+        let json = |text: &str| Json::parse(text.to_owned()).unwrap();
+        let known = json(r#"{"toolCallId":"t","rawInput":{"command":"ls"}}"#);
+        for empty in ["{}", "[]", r#""""#, "null"] {
+            let update = json(&format!(r#"{{"toolCallId":"t","rawInput":{empty}}}"#));
+            assert_eq!(merge(Some(&known), &update, false).as_str(), known.as_str(), "{empty}");
+        }
+        let update = json(r#"{"toolCallId":"t","rawInput":{"command":"pwd"}}"#);
+        assert_eq!(merge(Some(&known), &update, false).as_str(), update.as_str());
+    }
+
+    #[test]
+    fn a_request_has_what_updates_have_reported_before_it() {
+        let calls = KnownCalls::default();
+        update(&calls, r#"{"sessionUpdate":"tool_call","toolCallId":"t","content":["arguments"]}"#);
+        for _ in 0..2 {
+            let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"t","content":["May I?"],"rawInput":{"old":1}}}"#;
+            let subject = calls.subject(&Json::parse(params).unwrap(), false).unwrap();
+            let content = |call: &Json| call.member("content").unwrap().as_str().to_owned();
+            assert_eq!(content(&subject.call), r#"["May I?"]"#);
+            let earlier = subject.earlier.unwrap();
+            assert_eq!(content(&earlier), r#"["arguments"]"#);
+            assert!(earlier.member("rawInput").is_none(), "{earlier}");
+        }
+    }
+
+    #[test]
     fn null_clears_a_member_only_in_version_2() {
         let json = |text: &str| Json::parse(text.to_owned()).unwrap();
         let known = json(r#"{"toolCallId":"t","kind":"read","_meta":{"a":1,"b":2}}"#);
         let update = json(r#"{"toolCallId":"t","kind":null,"_meta":{"a":null,"c":3}}"#);
         let first = merge(Some(&known), &update, false);
-        assert_eq!(first.as_str(), r#"{"toolCallId":"t","kind":"read","_meta":{"a":null,"c":3}}"#);
+        assert_eq!(
+            first.as_str(),
+            r#"{"toolCallId":"t","kind":"read","_meta":{"a":1,"b":2,"c":3}}"#
+        );
         let second = merge(Some(&known), &update, true);
         assert_eq!(second.as_str(), r#"{"toolCallId":"t","_meta":{"b":2,"c":3}}"#);
     }

@@ -24,6 +24,7 @@
 //! |---|---|---|
 //! | [`Proxy::on_prompt`] | each prompt of the user | yes |
 //! | [`Proxy::on_permission`] | each permission request of the agent, with everything known about the tool call | yes |
+//! | [`Proxy::on_mcp_request`] | each MCP request of the agent to a server of another component | yes |
 //! | [`Proxy::on_request`] | each request of a type: of the [`schema`], or one of your own ([`Request`]) | yes |
 //! | [`Proxy::on_raw_request`] | each request of a method, without a type | yes |
 //! | [`Proxy::on_any_request`] | each request of any method from both sides | yes |
@@ -32,6 +33,7 @@
 //! | [`Proxy::on_notification`] | each notification of a type ([`Notification`]) | no |
 //! | [`Proxy::on_raw_notification`] | each notification of a method, without a type | no |
 //! | [`Proxy::on_any_notification`] | each notification of any method from both sides | no |
+//! | [`Proxy::on_panel_event`], [`Proxy::on_comment_reply`] | each use of a panel, each reply to a comment ([`scp`]) | no |
 //! | [`Proxy::observe`] | sees every message, answers included | no |
 //! | [`Proxy::on_start`] | runs a background task | yes |
 //!
@@ -44,6 +46,12 @@
 //! - [`say`](Context::say) sends text to the user in the session of the request;
 //! - [`editor`](Context::editor) and [`agent`](Context::agent) send requests and notifications to one side
 //!   ([`Peer`]), and open sessions for subagents ([`Peer::new_session`]);
+//! - [`send_log`](Context::send_log) and [`send_metric`](Context::send_metric) send log messages and metrics to the
+//!   rest of the chain;
+//! - [`show_panel`](Context::show_panel) and [`show_comment`](Context::show_comment) show HTML, and comments on files, in
+//!   editors that support SCP ([`scp`]);
+//! - [`announce`](Context::announce), [`wait_until_idle`](Context::wait_until_idle) and
+//!   [`start_turn`](Context::start_turn) speak outside of a turn;
 //! - [`spawn`](Context::spawn) starts background tasks, and [`cancelled`](Context::cancelled) waits until the
 //!   requester cancels.
 //!
@@ -68,6 +76,9 @@
 //! - `next.run(prompt)` returns at the end of the turn, in ACP version 1 and 2. In version 2 the editor's prompt is
 //!   answered when the agent accepts it, and the answer of the handler is how the turn ends.
 //! - When the requester cancels a request, the requests that its handler has sent with `next.run` are cancelled.
+//!   So is a request whose future is dropped, as by `tokio::time::timeout`. A late answer is ignored. A prompt of ACP
+//!   version 2 is answered long before its turn ends, so dropping its future does not end the turn: send
+//!   `session/cancel` for that.
 //!
 //! # Features
 //!
@@ -83,7 +94,10 @@
 #![warn(missing_docs, unreachable_pub)]
 #![forbid(unsafe_code)]
 
+mod activity;
 mod agent;
+mod ahead;
+mod chain_event;
 mod component;
 mod context;
 mod dispatch;
@@ -91,6 +105,7 @@ mod error;
 mod known_calls;
 mod loop_waker;
 mod mcp_connection;
+mod mcp_request;
 mod message_type;
 mod next;
 mod oneshot;
@@ -99,6 +114,7 @@ pub mod prelude;
 mod prompt;
 mod proxy;
 mod schema_types;
+pub mod scp;
 pub mod script;
 mod serve;
 mod session;
@@ -106,6 +122,7 @@ mod shared;
 #[cfg(feature = "stdio")]
 mod stdio;
 mod strict;
+mod telemetry;
 mod tool;
 mod tool_call;
 mod tool_server;
@@ -116,15 +133,19 @@ mod typed;
 pub use acp_proxy_core as sync;
 #[doc(inline)]
 pub use acp_proxy_core::{Call, Id, Json, Message, Outcome, Side};
+pub use activity::LateUpdates;
 pub use agent::Agent;
 #[cfg(feature = "unstable_protocol_v2")]
 #[doc(no_inline)]
 pub use agent_client_protocol_schema::v2 as schema_v2;
 #[doc(no_inline)]
 pub use agent_client_protocol_schema::{ProtocolVersion, v1 as schema};
-pub use component::Component;
+pub use ahead::Ahead;
+pub use chain_event::{ChainEvent, ChainObserver};
+pub use component::{Component, StatusSource};
 pub use context::{Context, Peer};
 pub use error::{Error, Result};
+pub use mcp_request::{McpNext, McpRequest};
 pub use message_type::{Notification, Request};
 pub use next::{Delivery, Forward, Next};
 pub use permission::{Permission, PermissionAnswer};
@@ -137,6 +158,7 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 pub use session::{Session, Turn};
+pub use telemetry::{LogLevel, LogMessage, Metric, MetricKind, ScpLogMessage};
 #[doc(no_inline)]
 pub use tokio;
 pub use tool::{IntoToolOutput, NoInput, ToolContext, ToolOutput, ToolSession};

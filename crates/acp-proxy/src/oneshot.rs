@@ -12,17 +12,28 @@ struct Slot<T> {
     value: Option<T>,
     waker: Option<Waker>,
     is_closed: bool,
+    has_receiver: bool,
 }
 
 pub(crate) struct Sender<T>(Rc<RefCell<Slot<T>>>);
 pub(crate) struct Receiver<T>(Rc<RefCell<Slot<T>>>);
 
 pub(crate) fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
-    let slot = Rc::new(RefCell::new(Slot { value: None, waker: None, is_closed: false }));
+    let slot = Rc::new(RefCell::new(Slot {
+        value: None,
+        waker: None,
+        is_closed: false,
+        has_receiver: true,
+    }));
     (Sender(slot.clone()), Receiver(slot))
 }
 
 impl<T> Sender<T> {
+    /// Whether the receiver still waits.
+    pub(crate) fn has_receiver(&self) -> bool {
+        self.0.borrow().has_receiver
+    }
+
     pub(crate) fn send(self, value: T) {
         self.0.borrow_mut().value = Some(value);
     }
@@ -39,9 +50,15 @@ impl<T> Drop for Sender<T> {
     }
 }
 
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.0.borrow_mut().has_receiver = false;
+    }
+}
+
 impl<T> Receiver<T> {
     /// Waits for the value. `None` if the sender was dropped without sending one.
-    pub(crate) async fn receive(self) -> Option<T> {
+    pub(crate) async fn receive(&self) -> Option<T> {
         poll_fn(|cx| {
             let mut slot = self.0.borrow_mut();
             if let Some(value) = slot.value.take() {

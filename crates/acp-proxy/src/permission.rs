@@ -1,11 +1,15 @@
 //! Permission requests of the agent, in ACP version 1 and 2.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use acp_proxy_core::{Call, Json};
 use agent_client_protocol_schema::v1::{
     PermissionOption, PermissionOptionKind, RequestPermissionRequest, ToolKind,
 };
 
 use crate::error::{Error, Result};
+use crate::known_calls::PermissionSubject;
 use crate::message_type::Request;
 use crate::next::{Forward, sealed};
 use crate::tool_call::ToolCall;
@@ -33,24 +37,36 @@ pub struct Permission {
     params: Json,
     session: String,
     call: Option<ToolCall>,
+    earlier: Option<ToolCall>,
     options: Vec<PermissionOption>,
 }
 
 impl Permission {
-    pub(crate) fn read(params: &Json, call: Option<Json>) -> Result<Permission> {
+    pub(crate) fn read(params: &Json, subject: Option<PermissionSubject>) -> Result<Permission> {
         let missing = |what: &str| Error::invalid_params(format!("it has no {what}"));
         let session = params.member("sessionId");
         let session = session.as_ref().and_then(Json::text).ok_or_else(|| missing("sessionId"))?;
         let session = session.into_owned();
         let options = params.member("options").filter(Json::is_array);
         let options = options.ok_or_else(|| missing("options"))?.elements();
-        // An option that the schema does not know cannot be chosen here.
-        let options = options.iter().filter_map(|it| serde_json::from_slice(it.as_bytes()).ok());
+        // An option that the schema does not know cannot be chosen here, nor one whose id is not unique.
+        let ids: Vec<_> = options.iter().map(|it| it.member("optionId")).collect();
+        let ids: Vec<_> = ids.iter().map(|id| id.as_ref().and_then(Json::text)).collect();
+        let mut counts = BTreeMap::<&str, usize>::new();
+        ids.iter().flatten().for_each(|id| *counts.entry(id).or_default() += 1);
+        let is_unique =
+            |id: &Option<Cow<'_, str>>| id.as_ref().is_some_and(|id| counts[&**id] == 1);
+        let options = options.iter().zip(&ids).filter(|(_, id)| is_unique(id));
+        let options =
+            options.filter_map(|(it, _)| serde_json::from_slice(it.as_bytes()).ok()).collect();
+        let (call, earlier) = subject.map(|it| (it.call, it.earlier)).unzip();
+        let of_session = |call| ToolCall::new(session.clone(), call);
         Ok(Permission {
             params: params.clone(),
-            call: call.map(|call| ToolCall::new(session.clone(), call)),
+            call: call.map(of_session),
+            earlier: earlier.flatten().map(of_session),
             session,
-            options: options.collect(),
+            options,
         })
     }
 
@@ -63,6 +79,17 @@ impl Permission {
     /// call.
     pub fn tool_call(&self) -> Option<&ToolCall> {
         self.call.as_ref()
+    }
+
+    /// What the agent has reported about the tool call in updates before this request. `None` if it has reported
+    /// nothing.
+    pub fn earlier(&self) -> Option<&ToolCall> {
+        self.earlier.as_ref()
+    }
+
+    /// The parameters of the request, as the agent has sent them.
+    pub fn json(&self) -> &Json {
+        &self.params
     }
 
     /// The kind of the tool call. `None` if it is unknown, and [`ToolKind::Other`] if the schema does not know the
@@ -87,7 +114,7 @@ impl Permission {
         self.call.as_ref()?.raw_input()
     }
 
-    /// The options that the agent offers.
+    /// The options that the agent offers, without those that the schema does not know and those with the same id.
     pub fn options(&self) -> &[PermissionOption] {
         &self.options
     }
@@ -101,8 +128,7 @@ impl Permission {
     /// Denies the tool call once. If the agent does not offer an option that denies it once, the answer is
     /// `cancelled`, which chooses no option.
     pub fn deny(&self) -> PermissionAnswer {
-        let cancelled = || PermissionAnswer::of(Json::trusted(CANCELLED));
-        self.choose(PermissionOptionKind::RejectOnce).unwrap_or_else(cancelled)
+        self.choose(PermissionOptionKind::RejectOnce).unwrap_or_else(PermissionAnswer::cancelled)
     }
 
     /// Chooses the first option of this kind. `None` if the agent does not offer one.
@@ -137,10 +163,29 @@ impl PermissionAnswer {
         PermissionAnswer { answer: None }
     }
 
+    /// No option is chosen, because the turn was cancelled.
+    pub fn cancelled() -> PermissionAnswer {
+        PermissionAnswer::of(Json::trusted(CANCELLED))
+    }
+
     /// The id of the chosen option. `None` if no option is chosen, or not yet.
     pub fn option_id(&self) -> Option<String> {
         let id = self.answer.as_ref()?.at(&["outcome", "optionId"])?;
         id.text().map(|id| id.into_owned())
+    }
+
+    /// Adds a member to the metadata of the answer (`_meta`). An answer that asks the user has none.
+    ///
+    /// # Errors
+    /// If the value cannot be written as JSON.
+    pub fn with_meta(
+        mut self,
+        key: &str,
+        value: impl serde::Serialize,
+    ) -> Result<PermissionAnswer> {
+        let value = crate::typed::to_json(&value)?;
+        self.answer = self.answer.map(|answer| answer.with_at(&["_meta", key], Some(&value)));
+        Ok(self)
     }
 
     pub(crate) fn into_json(self) -> Option<Json> {

@@ -6,8 +6,9 @@ pub use crate::schema::{
 };
 #[doc(no_inline)]
 pub use crate::{
-    Agent, Call, Context, Delivery, Error, Json, JsonSchema, Next, NoInput, Notification, Peer,
-    Permission, PermissionAnswer, Prompt, Proxy, Request, Result, Side, ToolContext, to_json,
+    Agent, Call, Context, Delivery, Error, Json, JsonSchema, LateUpdates, LogLevel, Metric, Next,
+    NoInput, Notification, Peer, Permission, PermissionAnswer, Prompt, Proxy, Request, Result,
+    Side, ToolContext, to_json,
 };
 #[doc(no_inline)]
 pub use serde::{Deserialize, Serialize};

@@ -7,9 +7,13 @@ use acp_proxy_core::{Call, Json, Message, Side};
 use agent_client_protocol_schema::v1::{PromptResponse, SessionNotification};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::activity::LateUpdates;
+use crate::ahead::Ahead;
+use crate::chain_event::ChainEvent;
 use crate::component::Component;
 use crate::context::Context;
 use crate::error::Result;
+use crate::mcp_request::{self, McpNext, McpRequest};
 use crate::message_type::{Notification, Request};
 use crate::next::{Delivery, Next};
 use crate::permission::{Permission, PermissionAnswer};
@@ -67,6 +71,34 @@ impl Proxy {
             + 'static,
     {
         self.component.add_permission(handler);
+        self
+    }
+
+    /// Handles each MCP request of the agent that passes this proxy on its way to a server of another component.
+    /// Requests for the tools of this proxy are not among them.
+    ///
+    /// The handler returns the MCP result, or an error for the agent's MCP client.
+    ///
+    /// MCP over ACP has several forms, and the agent chooses one. A [strict](Proxy::strict) proxy refuses a message with
+    /// members of two forms, because the server may read it in the other form. It drops a notification that carries an MCP
+    /// request.
+    ///
+    /// ```
+    /// use acp_proxy::prelude::*;
+    ///
+    /// let proxy = Proxy::new("read-only").strict().on_mcp_request(async |request, next| {
+    ///     match request.tool().as_deref() {
+    ///         Some("delete") => Err(Error::new(-32000, "read-only: this tool is not allowed")),
+    ///         _ => next.run(request).await,
+    ///     }
+    /// });
+    /// ```
+    #[must_use]
+    pub fn on_mcp_request<F>(mut self, handler: F) -> Proxy
+    where
+        F: AsyncFn(McpRequest, McpNext) -> Result<Json> + Send + Sync + 'static,
+    {
+        mcp_request::add(&mut self.component, handler);
         self
     }
 
@@ -211,7 +243,41 @@ impl Proxy {
         self
     }
 
-    /// Sees every message from both sides, answers included, in order and before all handlers.
+    /// Rewrites every message from both sides, answers included, in order and before anything else sees it. For a proxy
+    /// that changes answers, or that must send something before a message. The function cannot wait.
+    ///
+    /// [`Delivery::Drop`] drops a notification. Requests and answers are not dropped. An error refuses the message: a
+    /// request is answered with it, an answer becomes it, and a notification is dropped.
+    ///
+    /// The answer to a request without a handler has the id of that request. What a handler sends, also with `next.run`,
+    /// is a new request of this proxy: its answer has another id than the request that is handled. The requests of this
+    /// proxy, and the answers of its handlers, are not rewritten.
+    ///
+    /// ```
+    /// use acp_proxy::prelude::*;
+    /// use acp_proxy::{Message, Outcome};
+    ///
+    /// let proxy = Proxy::new("short").rewrite(|from, message, _| {
+    ///     if let Message::Response { outcome: Outcome::Result(result), .. } = message
+    ///         && from == Side::Editor
+    ///         && result.as_bytes().len() > 1_000_000
+    ///     {
+    ///         return Err(Error::internal("the answer is too long"));
+    ///     }
+    ///     Ok(Delivery::Forward)
+    /// });
+    /// ```
+    #[must_use]
+    pub fn rewrite<F>(mut self, rewriter: F) -> Proxy
+    where
+        F: FnMut(Side, &mut Message, &mut Ahead<'_, '_>) -> Result<Delivery> + Send + 'static,
+    {
+        self.component.rewriters.push(Box::new(rewriter));
+        self
+    }
+
+    /// Sees every message from both sides, answers included, in order and before all handlers. The ids of answers are
+    /// those of [`rewrite`](Proxy::rewrite).
     #[must_use]
     pub fn observe<F>(mut self, observer: F) -> Proxy
     where
@@ -246,6 +312,45 @@ impl Proxy {
         self
     }
 
+    /// Describes the state of the proxy in a few lines of text. `conductor status` shows them, if the proxy runs inside
+    /// the conductor. The function is called from another thread.
+    #[must_use]
+    pub fn status(mut self, lines: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Proxy {
+        self.component.status = Some(Arc::new(lines));
+        self
+    }
+
+    /// Observes the whole chain, if the proxy runs inside the conductor: restarts, and log messages and metrics from any
+    /// place in the chain. The messages of all components are among the events only if the proxy is a built-in
+    /// component that asks for them.
+    ///
+    /// The function is called in the main loop of the conductor, so it must not block. In a separate process it is never
+    /// called.
+    #[must_use]
+    pub fn observe_chain(
+        mut self,
+        observer: impl Fn(&ChainEvent<'_>) + Send + Sync + 'static,
+    ) -> Proxy {
+        self.component.chain_observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Sets what happens to the texts of [`Context::announce`] outside of a turn. The default is [`LateUpdates::Auto`].
+    #[must_use]
+    pub fn late_updates(mut self, late_updates: LateUpdates) -> Proxy {
+        self.component.late_updates = late_updates;
+        self
+    }
+
+    /// Handles prompts like any other request, in ACP version 2 as well: `next.run` returns the answer that accepts the
+    /// prompt, and the result of a handler is that answer. The end of the turn is an update. For proxies that record
+    /// or replay messages.
+    #[must_use]
+    pub fn raw_turns(mut self) -> Proxy {
+        self.component.has_raw_turns = true;
+        self
+    }
+
     /// Sends log lines to this function instead of standard error.
     #[must_use]
     pub fn log_to(mut self, log: impl Fn(&str) + Send + 'static) -> Proxy {
@@ -263,6 +368,19 @@ impl Proxy {
             let shared = context.shared.clone();
             shared.spawn(Box::pin(async move { start(context).await }));
         }));
+        self
+    }
+
+    /// Runs a task when the input has ended, before the proxy ends. Handlers and background tasks have stopped. Nothing is
+    /// sent any more, and a request fails at once. Be brief: the conductor stops a component that does not end soon.
+    #[must_use]
+    pub fn on_end<F>(mut self, end: F) -> Proxy
+    where
+        F: AsyncFnOnce(Context) + Send + 'static,
+    {
+        let end =
+            move |context| -> crate::shared::Task { Box::pin(async move { end(context).await }) };
+        self.component.enders.push(Box::new(end));
         self
     }
 

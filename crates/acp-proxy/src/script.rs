@@ -32,7 +32,7 @@ mod diff;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use acp_proxy_core::{Id, Side};
 use acp_wire::dialect::{Generation, Plain, Proxy as ProxyLink};
@@ -45,7 +45,10 @@ use crate::component::Component;
 use crate::serve::Runner;
 
 /// How long to wait for an expected message.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a component runs before a condition is checked again.
+const STEP: Duration = Duration::from_millis(10);
 
 /// Plays a script with a proxy or an agent.
 ///
@@ -169,10 +172,24 @@ impl Conversation {
         self.0.send_text(side_named(side), text.to_owned());
     }
 
+    /// Runs the component until a condition holds, for work that ends with no message.
+    ///
+    /// # Panics
+    /// If the condition does not hold within thirty seconds.
+    #[track_caller]
+    pub fn run_until(&mut self, mut holds: impl FnMut() -> bool) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !holds() {
+            assert!(Instant::now() < deadline, "the condition does not hold");
+            self.0.advance();
+            self.0.run(STEP);
+        }
+    }
+
     /// The next message that `"editor"` or `"agent"` receives. A message that serde_json cannot read is a string.
     ///
     /// # Panics
-    /// If no message comes within ten seconds.
+    /// If no message comes within thirty seconds.
     #[track_caller]
     pub fn receive(&mut self, side: &str) -> Value {
         let received = self.0.next(side_named(side));
@@ -316,17 +333,24 @@ impl Harness {
     /// The next message that this side receives. `None` after the timeout.
     fn next(&mut self, side: Side) -> Option<Value> {
         self.advance();
-        if self.received[&side].is_empty() {
-            let (runner, lines) = (&mut self.runner, &mut self.lines);
-            let more = poll_fn(|cx| match runner.advance(cx, lines) || !lines.is_empty() {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            });
-            let waited = self.runtime.block_on(async { tokio::time::timeout(TIMEOUT, more).await });
-            drop(waited);
-            self.sort();
-        }
+        let deadline = Instant::now() + TIMEOUT;
+        // A task may advance without a message for this side.
+        while self.received[&side].is_empty()
+            && self.run(deadline.saturating_duration_since(Instant::now()))
+        {}
         self.received.get_mut(&side).and_then(VecDeque::pop_front)
+    }
+
+    /// Runs the component until it has done something. Returns false if it does nothing within this time.
+    fn run(&mut self, time: Duration) -> bool {
+        let (runner, lines) = (&mut self.runner, &mut self.lines);
+        let more = poll_fn(|cx| match runner.advance(cx, lines) || !lines.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        let waited = self.runtime.block_on(async { tokio::time::timeout(time, more).await });
+        self.sort();
+        waited.is_ok()
     }
 
     #[track_caller]

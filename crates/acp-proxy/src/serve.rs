@@ -15,6 +15,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::activity::Activity;
 use crate::component::Component;
 use crate::dispatch::Dispatcher;
 use crate::loop_waker::LoopWaker;
@@ -37,6 +38,8 @@ impl Runner {
             is_agent: component.is_agent,
             name: component.name.clone(),
             is_strict: component.is_strict,
+            has_raw_turns: component.has_raw_turns,
+            activity: Activity::new(component.late_updates),
             logger: component.logger.take(),
             salt: RandomState::new().build_hasher().finish() as u32,
             ..Shared::default()
@@ -80,11 +83,28 @@ impl Runner {
 
 /// Runs a component until its input ends.
 pub(crate) async fn serve(
-    component: Component,
+    mut component: Component,
+    reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
+    let enders = std::mem::take(&mut component.enders);
+    let mut runner = Runner::new(component);
+    let result = exchange(&mut runner, reader, writer).await;
+    let context = crate::context::Context::new(runner.shared.clone());
+    runner.shared.has_ended.set(true);
+    drop(runner);
+    for end in enders {
+        end(context.clone()).await;
+    }
+    result
+}
+
+/// Reads and writes messages until the input ends.
+async fn exchange(
+    runner: &mut Runner,
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
-    let mut runner = Runner::new(component);
     let gate = LoopWaker::new();
     let waker = Waker::from(gate.clone());
     // The conductor limits the length of lines, so a component need not.
@@ -130,6 +150,32 @@ mod tests {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
     use crate::{Json, Proxy, Side};
+
+    #[tokio::test]
+    async fn a_proxy_ends_with_a_task_after_its_handlers_have_stopped() {
+        struct Stopped(std::sync::mpsc::Sender<&'static str>);
+        impl Drop for Stopped {
+            fn drop(&mut self) {
+                let _ = self.0.send("the handler has stopped");
+            }
+        }
+        let (send, events) = std::sync::mpsc::channel();
+        let (in_handler, at_end) = (send.clone(), send);
+        let proxy = Proxy::new("ends")
+            .on_raw_request(Side::Editor, "_x/wait", async move |_, _| {
+                let _stopped = Stopped(in_handler.clone());
+                std::future::pending().await
+            })
+            .on_end(async move |context| {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                // Nobody answers any more.
+                let answer = context.editor().request_raw("_x/late", serde_json::json!({})).await;
+                let _ = at_end.send(if answer.is_err() { "the end" } else { "an answer" });
+            });
+        let request = &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"_x/wait\"}\n"[..];
+        proxy.serve_on(request, tokio::io::sink()).await.expect("it ends");
+        assert_eq!(events.try_iter().collect::<Vec<_>>(), ["the handler has stopped", "the end"]);
+    }
 
     /// Another thread, a timer, and the handler itself.
     #[tokio::test]

@@ -11,11 +11,13 @@ use std::task::{Poll, Waker};
 use acp_proxy_core::{Call, Id, IncomingRequest, Json, Outcome, Side};
 use acp_wire::acp::SessionId;
 
+use crate::activity::Activity;
 use crate::component::Logger;
 use crate::error::{Error, Result};
 use crate::known_calls::{KnownCalls, PermissionSubject};
 use crate::next::Delivery;
-use crate::oneshot::{Sender, oneshot};
+use crate::oneshot::{Receiver, Sender, oneshot};
+use crate::scp::Capabilities;
 use crate::session::{OwnSessions, UpdateCollectors};
 use crate::tool_server::ToolServers;
 
@@ -37,8 +39,16 @@ pub(crate) enum Command {
         call: Call,
     },
     Answer(IncomingRequest, Outcome),
+    /// A handler does not wait any more for the answer to a request that it has sent.
+    CancelUnawaited,
     /// The handler of this prompt has returned, in ACP version 2.
     FinishTurn(Id, Result<Json>),
+    /// A turn that the component has started is over.
+    EndOwnTurn(String),
+    /// Shows a text when the session is idle.
+    Announce(String, String),
+    /// Performs what waits until the session is idle, if it is.
+    Settle(String),
 }
 
 #[derive(Default)]
@@ -50,10 +60,15 @@ pub(crate) struct Shared {
     pub(crate) cancellations: RefCell<BTreeMap<Id, Rc<Cancellation>>>,
     pub(crate) own_sessions: OwnSessions,
     pub(crate) updates: UpdateCollectors,
+    pub(crate) activity: Activity,
+    /// What the editor has declared in `initialize`.
+    pub(crate) editor_capabilities: RefCell<Capabilities>,
     pub(crate) servers: ToolServers,
     pub(crate) is_agent: bool,
     pub(crate) name: String,
     pub(crate) is_strict: bool,
+    /// Whether prompts are handled like any other request. See [`Proxy::raw_turns`](crate::Proxy::raw_turns).
+    pub(crate) has_raw_turns: bool,
     pub(crate) logger: Option<Logger>,
     /// How many log lines were written about messages.
     pub(crate) logged: Cell<usize>,
@@ -66,6 +81,8 @@ pub(crate) struct Shared {
     /// The id of the message that handlers write, by session, in ACP version 2.
     pub(crate) message_ids: RefCell<BTreeMap<SessionId, String>>,
     pub(crate) waker: RefCell<Option<Waker>>,
+    /// Whether the event loop has ended, so that no answer comes any more.
+    pub(crate) has_ended: Cell<bool>,
 }
 
 /// Whether a request was cancelled.
@@ -103,6 +120,21 @@ impl Cancellation {
             Poll::Pending
         })
         .await;
+    }
+}
+
+/// An answer that a handler waits for. Dropping it cancels the request.
+struct AwaitedAnswer<'a> {
+    answer: Receiver<Result<Json>>,
+    /// `None` if the answer has come.
+    shared: Option<&'a Shared>,
+}
+
+impl Drop for AwaitedAnswer<'_> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared {
+            shared.push(Command::CancelUnawaited);
+        }
     }
 }
 
@@ -182,6 +214,11 @@ impl Shared {
         self.known_calls.subject(params, self.is_v2())
     }
 
+    /// Whether the answer to a prompt is not the end of its turn, and handlers wait for the end.
+    pub(crate) fn reads_turns(&self) -> bool {
+        self.is_v2() && !self.has_raw_turns
+    }
+
     /// Whether the editor and the agent have agreed on ACP version 2.
     pub(crate) fn is_v2(&self) -> bool {
         self.version.get() >= 2
@@ -221,12 +258,16 @@ impl Shared {
         if self.is_agent && toward == Side::Agent {
             return Err(Error::method_not_found(&call.method.name()));
         }
+        let ended = || Error::internal("the component is shutting down");
+        if self.has_ended.get() {
+            return Err(ended());
+        }
         let (reply, answer) = oneshot();
         self.push(Command::Request { toward, call, parent, is_extra, reply });
-        answer
-            .receive()
-            .await
-            .unwrap_or_else(|| Err(Error::internal("the component is shutting down")))
+        let mut awaited = AwaitedAnswer { answer, shared: Some(self) };
+        let answer = awaited.answer.receive().await;
+        awaited.shared = None;
+        answer.unwrap_or_else(|| Err(ended()))
     }
 
     /// Forwards a request to the other side. A request that sets up a session gets the MCP servers of this proxy.
@@ -237,10 +278,11 @@ impl Shared {
         parent: Option<Id>,
         is_extra: bool,
     ) -> Result<Json> {
-        if toward != Side::Agent || !self.servers.joins(&call) {
+        let editor = &self.editor_capabilities;
+        if toward != Side::Agent || !self.servers.joins(&call, &editor.borrow()) {
             return self.request(toward, call, parent, is_extra).await;
         }
-        let (call, ids) = self.servers.declare(call);
+        let (call, ids) = self.servers.declare(call, &editor.borrow());
         let answer = self.request(toward, call.clone(), parent, is_extra).await;
         self.servers.on_session_set_up(&call, ids, &answer);
         answer

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::mcp_connection::OpenServer;
 use crate::oneshot::{Sender, oneshot};
 use crate::proxy::Proxy;
+use crate::scp::Capabilities;
 use crate::shared::Command;
 use crate::tool_server::{Server, ServerKind};
 use crate::typed::to_json;
@@ -172,6 +173,35 @@ impl Proxy {
         self
     }
 
+    /// The name of the MCP server of [`tool`](Proxy::tool). Without it, the server has the name of the proxy. Agents show
+    /// the name to their users, and some reserve a name: Claude Code hides all tools of a server `ide`.
+    #[must_use]
+    pub fn tool_server_name(mut self, name: impl Into<String>) -> Proxy {
+        self.tool_server().name = name.into();
+        self
+    }
+
+    /// Offers only the tools of [`tool`](Proxy::tool) for which this function returns true. It gets the name of the tool,
+    /// and what the editor has declared in `initialize`. If it leaves no tool, the agent gets no server.
+    ///
+    /// ```
+    /// use acp_proxy::prelude::*;
+    ///
+    /// let proxy = Proxy::new("panels")
+    ///     .tool("show", "Shows a panel", async |_: NoInput| Ok("shown"))
+    ///     .offer_tools_if(|_, editor| editor.html_panel);
+    /// ```
+    #[must_use]
+    pub fn offer_tools_if<F>(mut self, condition: F) -> Proxy
+    where
+        F: Fn(&str, &Capabilities) -> bool + Send + Sync + 'static,
+    {
+        if let ServerKind::Tools { is_offered, .. } = &mut self.tool_server().kind {
+            *is_offered = Some(Arc::new(condition));
+        }
+        self
+    }
+
     /// Offers a whole MCP server in every session. `open` is called when a session uses the server for the first
     /// time. It gets the session, and a stream on which the server speaks MCP with one message a line.
     #[must_use]
@@ -209,7 +239,8 @@ impl Proxy {
         let Proxy { component } = self;
         let is_tools = |it: &Server| matches!(it.kind, ServerKind::Tools { .. });
         let index = component.servers.iter().position(is_tools).unwrap_or_else(|| {
-            let kind = ServerKind::Tools { instructions: None, tools: Vec::new() };
+            let kind =
+                ServerKind::Tools { instructions: None, tools: Vec::new(), is_offered: None };
             component.servers.push(Server { name: component.name.clone(), kind });
             component.servers.len() - 1
         });

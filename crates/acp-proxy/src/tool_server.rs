@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use acp_proxy_core::{Call, Json, Outcome};
 use acp_wire::{acp, code};
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::mcp_connection::{Connection, OpenServer};
 use crate::next::HandlerFuture;
 use crate::oneshot::{Sender, oneshot};
+use crate::scp::Capabilities;
 use crate::tool::{IntoToolOutput, McpOrigin, Tool, ToolContext, ToolSession, ToolStep, no_answer};
 use crate::typed::to_json;
 
@@ -31,10 +33,13 @@ pub(crate) struct Server {
     pub(crate) kind: ServerKind,
 }
 
+/// Whether a tool of this name is offered with an editor of these capabilities.
+pub(crate) type IsOffered = Arc<dyn Fn(&str, &Capabilities) -> bool + Send + Sync>;
+
 #[derive(Clone)]
 pub(crate) enum ServerKind {
     /// The tools of [`Proxy::tool`](crate::Proxy::tool).
-    Tools { instructions: Option<String>, tools: Vec<Tool> },
+    Tools { instructions: Option<String>, tools: Vec<Tool>, is_offered: Option<IsOffered> },
     /// A server that speaks MCP on a stream.
     Stream(OpenServer),
 }
@@ -73,9 +78,11 @@ impl ToolServers {
         ToolServers { servers, salt, ..ToolServers::default() }
     }
 
-    /// Whether this request sets up a session that gets the servers.
-    pub(crate) fn joins(&self, call: &Call) -> bool {
-        !self.servers.is_empty() && acp::method_kind(call) == Some(acp::MethodKind::SetUpSession)
+    /// Whether this request sets up a session that gets servers.
+    pub(crate) fn joins(&self, call: &Call, editor: &Capabilities) -> bool {
+        !self.servers.is_empty()
+            && acp::method_kind(call) == Some(acp::MethodKind::SetUpSession)
+            && self.servers.iter().any(|server| server.is_offered(editor))
     }
 
     fn new_id(&self) -> u64 {
@@ -85,11 +92,12 @@ impl ToolServers {
     }
 
     /// Adds the servers to a request that sets up a session. Returns the ids of the servers.
-    pub(crate) fn declare(&self, call: Call) -> (Call, Vec<String>) {
+    pub(crate) fn declare(&self, call: Call, editor: &Capabilities) -> (Call, Vec<String>) {
         let params = call.params.clone().unwrap_or(Json::EMPTY_OBJECT);
         let mut entries = params.member("mcpServers").unwrap_or(Json::NULL).elements();
         let mut ids = Vec::new();
-        for (index, server) in self.servers.iter().enumerate() {
+        let offered = self.servers.iter().enumerate().filter(|(_, it)| it.is_offered(editor));
+        for (index, server) in offered {
             let id = format!("{}:{:016x}:{}", server.name, self.salt, self.new_id());
             entries.push(Json::object([
                 ("type", Some(Json::string("acp"))),
@@ -155,9 +163,12 @@ impl ToolServers {
             (ServerKind::Tools { instructions, .. }, "server/discover") => {
                 server.discovered(instructions.as_deref())
             }
-            (ServerKind::Tools { tools, .. }, "tools/list") => Ok(listed(tools)),
-            (ServerKind::Tools { tools, .. }, "tools/call") => {
-                let run = |context| run(tools, &inner, context);
+            (ServerKind::Tools { .. }, "tools/list") => {
+                Ok(listed(server.tools(&context.editor_capabilities())))
+            }
+            (ServerKind::Tools { .. }, "tools/call") => {
+                let tools = server.tools(&context.editor_capabilities());
+                let run = |context| run(&tools, &inner, context);
                 self.run_step(context, &declared, origin, &inner, run).await
             }
             (ServerKind::Tools { .. }, "ping") => Ok(Json::EMPTY_OBJECT),
@@ -259,7 +270,7 @@ impl DeclaredServer {
 }
 
 /// Starts a tool. An error of the tool is its output, for the model to read.
-fn run(tools: &[Tool], params: &Json, context: ToolContext) -> Result<HandlerFuture> {
+fn run(tools: &[&Tool], params: &Json, context: ToolContext) -> Result<HandlerFuture> {
     let name = params.member("name").and_then(|it| it.text().map(|it| it.into_owned()));
     let name = name.unwrap_or_default();
     let tool = tools.iter().find(|tool| tool.name == name);
@@ -288,6 +299,25 @@ fn completed(result: Json) -> Json {
 }
 
 impl Server {
+    /// The tools that are offered with this editor.
+    fn tools(&self, editor: &Capabilities) -> Vec<&Tool> {
+        match &self.kind {
+            ServerKind::Tools { tools, is_offered: Some(is_offered), .. } => {
+                tools.iter().filter(|tool| is_offered(&tool.name, editor)).collect()
+            }
+            ServerKind::Tools { tools, .. } => tools.iter().collect(),
+            ServerKind::Stream(_) => Vec::new(),
+        }
+    }
+
+    /// Whether the server is offered with this editor: it is not, if the editor lacks what all its tools need.
+    fn is_offered(&self, editor: &Capabilities) -> bool {
+        match &self.kind {
+            ServerKind::Tools { is_offered: Some(_), .. } => !self.tools(editor).is_empty(),
+            ServerKind::Tools { .. } | ServerKind::Stream(_) => true,
+        }
+    }
+
     fn discovered(&self, instructions: Option<&str>) -> Result<Json> {
         let info = json!({ "name": self.name, "version": env!("CARGO_PKG_VERSION") });
         Ok(Json::object([
@@ -302,7 +332,7 @@ impl Server {
     }
 }
 
-fn listed(tools: &[Tool]) -> Json {
+fn listed(tools: Vec<&Tool>) -> Json {
     let tool = |tool: &Tool| {
         Json::object([
             ("name", Some(Json::string(&tool.name))),
@@ -310,7 +340,7 @@ fn listed(tools: &[Tool]) -> Json {
             ("inputSchema", Some(tool.schema.clone())),
         ])
     };
-    let tools: Vec<Json> = tools.iter().map(tool).collect();
+    let tools: Vec<Json> = tools.into_iter().map(tool).collect();
     Json::object([
         ("resultType", Some(complete())),
         ("tools", Some(Json::array(&tools))),

@@ -197,6 +197,34 @@ fn allow_and_deny_choose_only_one_time_options_that_the_agent_offers() {
     assert_eq!(decided("read", &[]), None);
 }
 
+/// One id for two options: the agent may take the answer for the other one.
+#[test]
+fn an_option_whose_id_is_not_unique_is_never_chosen() {
+    let options = r#"[{"optionId":"x","name":"A","kind":"allow_once"},{"optionId":"x","name":"B","kind":"allow_always"},{"optionId":"y","name":"C","kind":"allow_once"}]"#;
+    let params =
+        format!(r#"{{"sessionId":"s","toolCall":{{"toolCallId":"t"}},"options":{options}}}"#);
+    let mut conversation = Conversation::new(gate());
+    conversation.send(
+        "agent",
+        &format!(r#"{{"id":1,"method":"session/request_permission","params":{params}}}"#),
+    );
+    assert_eq!(conversation.receive("agent")["result"]["outcome"]["optionId"], "y");
+}
+
+#[test]
+fn an_answer_may_have_metadata_for_the_agent() {
+    let proxy = Proxy::new("meta").on_permission(async |permission, _| {
+        permission.deny().with_meta("conductor", serde_json::json!({ "reason": "no" }))
+    });
+    acp_proxy::script::play(
+        proxy,
+        r#"
+        agent  > {"id":1,"method":"session/request_permission","params":{"sessionId":"s","options":[],"toolCall":{"toolCallId":"t"}}}
+        agent  < {"id":1,"result":{"outcome":{"outcome":"cancelled"},"_meta":{"conductor":{"reason":"no"}}}}
+    "#,
+    );
+}
+
 #[test]
 fn a_tool_call_handler_sees_everything_that_is_known() {
     let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));

@@ -101,6 +101,29 @@ fn a_handler_answers_a_prompt_itself_or_sends_an_extra_prompt() {
     );
 }
 
+/// A handler that waits for an answer only for some time drops the rest of its waiting.
+#[test]
+fn a_request_whose_answer_nobody_awaits_is_cancelled_and_a_late_answer_is_ignored() {
+    let proxy = Proxy::new("impatient").on_permission(async |permission, next| {
+        let denied = permission.deny();
+        let limit = std::time::Duration::from_millis(1);
+        let asked = tokio::time::timeout(limit, next.run(permission));
+        asked.await.unwrap_or(Ok(denied))
+    });
+    script::play(
+        proxy,
+        r#"
+        agent  > {"id":1,"method":"session/request_permission","params":{"sessionId":"s","options":[],"toolCall":{"toolCallId":"t"}}}
+        editor < {"id":5,"method":"session/request_permission","params":{"sessionId":"s","options":[],"toolCall":{"toolCallId":"t"}}}
+        agent  < {"id":1,"result":{"outcome":{"outcome":"cancelled"}}}
+        editor < {"method":"$/cancel_request","params":{"requestId":5}}
+        editor > {"id":5,"result":{"outcome":{"outcome":"selected","optionId":"late"}}}
+        editor > {"method":"_last"}
+        agent  < {"method":"_last"}
+    "#,
+    );
+}
+
 #[test]
 fn cancelling_a_request_cancels_the_requests_of_its_handler() {
     let proxy = Proxy::new("patient").on_prompt(async |prompt, next| next.run(prompt).await);

@@ -96,3 +96,30 @@ fn a_prompt_of_version_2_is_handled_as_its_own_type() {
         "#,
     );
 }
+
+/// Whether a handler of the component answers `initialize`, or the agent's answer passes.
+#[test]
+fn a_guard_declares_itself_in_every_answer_to_initialize() {
+    let pass = || Proxy::new("guard");
+    let handle = || {
+        pass().on_raw_request(Side::Editor, "initialize", async |call: Call, next| {
+            next.run(call).await
+        })
+    };
+    for (proxy, flag) in [
+        (acp_proxy::Component::from(pass()).declared_as_guard(), true),
+        (acp_proxy::Component::from(handle()).declared_as_guard(), true),
+        (pass().into(), false),
+        (handle().into(), false),
+    ] {
+        let mut conversation = Conversation::new(proxy);
+        conversation
+            .send("editor", r#"{"id":1,"method":"initialize","params":{"protocolVersion":1}}"#);
+        let id = conversation.receive("agent")["id"].clone();
+        let answer = format!(r#"{{"id":{id},"result":{{"protocolVersion":1,"_meta":{{"x":1}}}}}}"#);
+        conversation.send("agent", &answer);
+        let result = conversation.receive("editor")["result"].clone();
+        assert_eq!(result["_meta"]["conductor"]["guards"] == true, flag, "{result}");
+        assert_eq!(result["_meta"]["x"], 1, "{result}");
+    }
+}
