@@ -36,9 +36,9 @@ use client::error::{self, Description};
 use client::{Incoming, Outgoing, Workspace};
 use serde_json::{Value, json};
 
-use crate::settings::Setting;
-use crate::tool_calls::ToolCalls;
 use crate::view::{Activity, SharedView, SlashCommand, UserInput};
+use client::settings::Setting;
+use client::tool_calls::ToolCalls;
 pub(crate) use login::TerminalLogin;
 use prompt::TurnState;
 use requests::OpenQuestion;

@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //! - [`driver`]: runs a chat; [`input`]: the user's input
-//! - [`conversation`]: the state machine of a chat; `commands`: its slash commands; `settings`: modes, models and
-//!   options of the agent; `tool_calls` and `elicitation`: what the agent asks about
+//! - [`conversation`]: the state machine of a chat; `commands`: its slash commands; `elicitation`: what the
+//!   agent asks about
 //! - [`mcp_server`]: the MCP servers of a session
 //! - [`view`]: what a chat shows, and what the user enters; [`json_view`]: as JSON
 //! - [`wire`]: the messages of a chain, for `--show-wire`
@@ -29,10 +29,8 @@ pub mod plain;
 #[cfg(test)]
 mod random;
 mod recent;
-mod settings;
 pub mod terminal;
 pub mod text;
-mod tool_calls;
 pub mod transcript;
 pub mod view;
 pub mod wire;

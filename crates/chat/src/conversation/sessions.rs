@@ -7,7 +7,7 @@ use super::updates::agent_commands;
 use super::{Conversation, Pending, Phase};
 use crate::commands::shorten;
 use crate::mcp_server;
-use crate::settings;
+use client::settings;
 
 /// How many sessions are listed.
 const MAX_LISTED: usize = 50;

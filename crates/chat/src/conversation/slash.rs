@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::sessions::Opening;
 use super::{Conversation, Pending, Phase};
 use crate::commands::{self, Line, Own};
-use crate::settings::{Kind, Setting};
 use crate::view::SlashCommand;
+use client::settings::{Kind, Setting};
 
 impl Conversation {
     /// The commands of the chat and of the agent.

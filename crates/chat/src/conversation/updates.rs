@@ -4,8 +4,8 @@ use acp_wire::printable::one_line;
 use serde_json::Value;
 
 use super::{Conversation, Opening, Pending, Phase};
-use crate::settings::{self, Kind};
 use crate::view::SlashCommand;
+use client::settings::{self, Kind};
 
 /// The maximum number of updates that are kept before the id of their session is known.
 const MAX_EARLY: usize = 1000;

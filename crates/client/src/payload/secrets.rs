@@ -3,14 +3,11 @@
 //! A value is secret if its name says so (`env`, `headers`, `apiKey`, `GITHUB_TOKEN`, `--password`), or if it has the
 //! shape of a well-known kind of secret. Everything else keeps its text: numbers, the order of members, spaces.
 
-mod shapes;
-
 use std::borrow::Cow;
 
 use acp_wire::Json;
+use secrets::{Secrets, has_secret_values, is_secret_name};
 use serde_json::Value;
-
-use shapes::secret_length;
 
 /// The replacement for a secret.
 const HIDDEN: &str = "…";
@@ -86,7 +83,7 @@ fn rewritten_object(json: &Json, hide: Hide, depth: usize) -> Option<String> {
                 Hide::Variables if is_entry && name == "name" => Hide::Secrets,
                 Hide::All | Hide::Variables => Hide::All,
                 Hide::Secrets if is_secret_entry && name == "value" => Hide::All,
-                Hide::Secrets if is_variables(name) => Hide::Variables,
+                Hide::Secrets if has_secret_values(name) => Hide::Variables,
                 Hide::Secrets if is_secret_name(name) && !is_count(name, value) => Hide::All,
                 Hide::Secrets => Hide::Secrets,
             };
@@ -122,12 +119,6 @@ fn rewritten_array(json: &Json, hide: Hide, depth: usize) -> Option<String> {
     changed.then(|| format!("[{}]", parts.join(",")))
 }
 
-/// Whether all values of this member are hidden: the variables and headers of MCP servers.
-fn is_variables(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["env", "headers", "environment", "cookies"].contains(&name.as_str())
-}
-
 /// Whether the value is a number of tokens, not a token.
 fn is_count(name: &str, value: &Json) -> bool {
     name.to_ascii_lowercase().contains("token")
@@ -136,55 +127,18 @@ fn is_count(name: &str, value: &Json) -> bool {
         && !value.is_array()
 }
 
-/// Whether a value with this name is secret.
-fn is_secret_name(name: &str) -> bool {
-    const PARTS: [&str; 17] = [
-        "token",
-        "secret",
-        "password",
-        "passwd",
-        "passphrase",
-        "apikey",
-        "accesskey",
-        "privatekey",
-        "signingkey",
-        "encryptionkey",
-        "authkey",
-        "authorization",
-        "credential",
-        "cookie",
-        "bearer",
-        "xauth",
-        "sessionkey",
-    ];
-    const EXCEPTIONS: [&str; 7] = [
-        "progresstoken",
-        "tokentype",
-        "tokencount",
-        "maxtokens",
-        "tokenizer",
-        "cancellationtoken",
-        "tokenlimit",
-    ];
-    if name.len() > 100 {
-        return false;
-    }
-    let lower = name.trim_start_matches('-').to_ascii_lowercase();
-    let is_key = ["_key", "-key", ".key"].iter().any(|end| lower.ends_with(end))
-        && !["public", "primary", "foreign", "sort", "cache"].iter().any(|it| lower.contains(it));
-    let joined: String = lower.chars().filter(|it| it.is_alphanumeric()).collect();
-    let has_part = PARTS.iter().any(|part| joined.contains(part));
-    is_key || has_part && !EXCEPTIONS.iter().any(|it| joined.ends_with(it))
-}
-
 /// A text with `…` in place of secrets: well-known shapes, passwords in addresses, and the values of secret names in
 /// assignments, options and headers.
 pub fn text_without_secrets(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
     let mut at = 0;
+    let mut shapes = Secrets::standard_ranges(text).into_iter().peekable();
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        if let Some((skip, length)) = secret_at(text, at) {
+        // What a name has hidden may contain a shape.
+        while shapes.next_if(|shape| shape.start < at).is_some() {}
+        let shape = shapes.peek().filter(|shape| shape.start == at).map(|it| (0, it.len()));
+        if let Some((skip, length)) = shape.or_else(|| secret_at(text, at)) {
             out.push_str(&text[copied..at + skip]);
             out.push_str(HIDDEN);
             at += skip + length;
@@ -212,9 +166,6 @@ fn secret_at(text: &str, at: usize) -> Option<(usize, usize)> {
     let is_start = !text[..at].ends_with(is_name_character);
     if !is_start {
         return None;
-    }
-    if let Some(length) = secret_length(rest) {
-        return Some((0, length));
     }
     let name = rest.len() - rest.trim_start_matches(is_name_character).len();
     if name == 0 || !is_secret_name(&rest[..name]) && !rest[..name].eq_ignore_ascii_case("bearer") {
@@ -354,5 +305,42 @@ mod tests {
         }
         let deep = format!("{}\"a\"{}", "[".repeat(100), "]".repeat(100));
         assert!(!shown(&deep).contains('a'), "what cannot be searched is hidden");
+    }
+
+    #[test]
+    fn well_known_shapes_are_hidden_in_any_text() {
+        let body = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7aC0eF3hI6k";
+        for secret in [
+            "AKIAIOSFODNN7ABCDEFG".to_owned(),
+            format!("sk-ant-api03-{body}"),
+            format!("sk-proj-{body}"),
+            format!("ghp_{body}"),
+            format!("github_pat_{body}"),
+            format!("AIza{body}"),
+            format!("glpat-{body}"),
+            format!("xoxb-{body}"),
+            format!("sk_live_{body}"),
+            format!("npm_{body}"),
+            format!("pypi-AgE{body}{body}"),
+            format!("hf_{body}"),
+            format!("dop_v1_{}", "0123456789abcdef".repeat(4)),
+            format!("dapi{}", "0123456789abcdef".repeat(2)),
+            format!("SG.{body}.{body}"),
+            format!("hvs.{body}{body}"),
+            format!("eyJ{body}.eyJ{body}.{body}"),
+            format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"),
+        ] {
+            let text = format!("before {secret}, after");
+            assert_eq!(text_without_secrets(&text), "before …, after", "{secret}");
+            let json = Json::string(&text);
+            assert_eq!(without_secrets(&json), "\"before …, after\"");
+        }
+        for text in [
+            "a task-force of 20, sk-this-is-a-long-name-without-digits",
+            "npm_config, hf_hub, dapifoo, eye. A key: -----BEGIN PUBLIC KEY-----",
+            "AKIA",
+        ] {
+            assert_eq!(text_without_secrets(text), text);
+        }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// How a setting is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// With `session/set_mode`.
     Mode,
     /// With `session/set_model`, which is not stable.
@@ -16,25 +16,30 @@ pub(crate) enum Kind {
 
 /// A setting with its possible values.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Setting {
-    pub(crate) kind: Kind,
+pub struct Setting {
+    /// How it is changed.
+    pub kind: Kind,
     /// The id of the option.
-    pub(crate) id: String,
+    pub id: String,
     /// The name for people.
-    pub(crate) name: String,
+    pub name: String,
     /// `mode`, `model` or another category.
-    pub(crate) category: String,
+    pub category: String,
     /// The current value.
-    pub(crate) current: Value,
-    pub(crate) values: Vec<SettingValue>,
+    pub current: Value,
+    /// The possible values.
+    pub values: Vec<SettingValue>,
 }
 
 /// A possible value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SettingValue {
-    pub(crate) value: Value,
-    pub(crate) name: String,
-    pub(crate) description: String,
+pub struct SettingValue {
+    /// The value on the wire.
+    pub value: Value,
+    /// The name for people.
+    pub name: String,
+    /// More about it; may be empty.
+    pub description: String,
 }
 
 fn text(value: &Value) -> String {
@@ -46,7 +51,7 @@ fn list(value: &Value) -> &[Value] {
 }
 
 /// The settings in the answer to `session/new`, `session/load` or `session/resume`.
-pub(crate) fn of_session(answer: &Value) -> Vec<Setting> {
+pub fn of_session(answer: &Value) -> Vec<Setting> {
     let mut settings = options(&answer["configOptions"]);
     let old = [
         (Kind::Mode, "mode", &answer["modes"], "currentModeId", "availableModes", "id"),
@@ -78,7 +83,7 @@ pub(crate) fn of_session(answer: &Value) -> Vec<Setting> {
 }
 
 /// The settings in a list of config options.
-pub(crate) fn options(options: &Value) -> Vec<Setting> {
+pub fn options(options: &Value) -> Vec<Setting> {
     list(options).iter().filter_map(option).collect()
 }
 
@@ -120,12 +125,7 @@ fn option(option: &Value) -> Option<Setting> {
 
 impl Setting {
     /// The request that sets a value.
-    pub(crate) fn request(
-        &self,
-        session: &str,
-        value: &Value,
-        version: u64,
-    ) -> (&'static str, Value) {
+    pub fn request(&self, session: &str, value: &Value, version: u64) -> (&'static str, Value) {
         match self.kind {
             Kind::Mode => ("session/set_mode", json!({ "sessionId": session, "modeId": value })),
             Kind::Model => ("session/set_model", json!({ "sessionId": session, "modelId": value })),
@@ -143,7 +143,7 @@ impl Setting {
     }
 
     /// The value with this number in the list, id, name, or unique start of an id or name.
-    pub(crate) fn find(&self, wanted: &str) -> Option<&SettingValue> {
+    pub fn find(&self, wanted: &str) -> Option<&SettingValue> {
         let wanted = wanted.trim().to_lowercase();
         let id = |it: &SettingValue| match &it.value {
             Value::String(id) => id.to_lowercase(),
@@ -165,7 +165,7 @@ impl Setting {
     }
 
     /// The name of the current value.
-    pub(crate) fn current_name(&self) -> String {
+    pub fn current_name(&self) -> String {
         let current = self.values.iter().find(|it| it.value == self.current);
         current.map(SettingValue::label).unwrap_or_else(|| match &self.current {
             Value::String(id) => one_line(id),
@@ -175,7 +175,7 @@ impl Setting {
     }
 
     /// The name of the current value, without its id.
-    pub(crate) fn current_short_name(&self) -> String {
+    pub fn current_short_name(&self) -> String {
         let current = self.values.iter().find(|it| it.value == self.current);
         match current.filter(|it| !it.name.is_empty()) {
             Some(value) => value.name.clone(),
@@ -184,7 +184,7 @@ impl Setting {
     }
 
     /// The values as a numbered list, with the current one marked.
-    pub(crate) fn list(&self) -> String {
+    pub fn list(&self) -> String {
         let row = |(number, it): (usize, &SettingValue)| {
             let mark = if it.value == self.current { "*" } else { " " };
             let description = match it.description.as_str() {
@@ -199,7 +199,7 @@ impl Setting {
 
 impl SettingValue {
     /// The name, with the id if it is different.
-    pub(crate) fn label(&self) -> String {
+    pub fn label(&self) -> String {
         let id = self.value.as_str().map(one_line).unwrap_or_default();
         match (self.name.is_empty(), self.name.eq_ignore_ascii_case(&id) || id.is_empty()) {
             (true, _) => id,

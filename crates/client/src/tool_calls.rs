@@ -12,11 +12,11 @@ const MAX_CONTENTS: usize = 1000;
 
 /// The tool calls of a turn, by id.
 #[derive(Debug, Default)]
-pub(crate) struct ToolCalls(BTreeMap<String, Map<String, Value>>);
+pub struct ToolCalls(BTreeMap<String, Map<String, Value>>);
 
 impl ToolCalls {
     /// Merges an update, of ACP version 1 or 2.
-    pub(crate) fn update(&mut self, update: &Value) {
+    pub fn update(&mut self, update: &Value) {
         let Some(id) = update["toolCallId"].as_str() else { return };
         if self.0.len() >= MAX_CALLS && !self.0.contains_key(id) {
             return;
@@ -39,7 +39,7 @@ impl ToolCalls {
     }
 
     /// A tool call with everything that is known about it.
-    pub(crate) fn complete(&self, call: &Value) -> Value {
+    pub fn complete(&self, call: &Value) -> Value {
         let known = call["toolCallId"].as_str().and_then(|id| self.0.get(id));
         let mut complete = known.cloned().unwrap_or_default();
         merge(&mut complete, call);
@@ -47,7 +47,7 @@ impl ToolCalls {
     }
 
     /// Whether a tool call shows this command, in its title or input.
-    pub(crate) fn shows_command(&self, command: &str) -> bool {
+    pub fn shows_command(&self, command: &str) -> bool {
         let shows = |value: Option<&Value>| {
             value.and_then(Value::as_str).is_some_and(|text| words::contains_any(text, &[command]))
         };
@@ -58,7 +58,7 @@ impl ToolCalls {
     }
 
     /// Forgets all tool calls.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 }
