@@ -4,8 +4,8 @@
 //! of the user, so it is not followed. Only a regular file that belongs to the user is written. Paths in `/dev`, such
 //! as `/dev/stderr` and `/dev/null`, are opened without these checks.
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{File, Metadata};
+use std::path::{Path, PathBuf};
 
 /// Opens a file for appending, and creates it if it does not exist. Removes the permissions of other users.
 ///
@@ -23,9 +23,53 @@ pub fn open_to_read(path: &Path) -> Result<File, String> {
     system::open(path, true)
 }
 
+/// A file that is kept open: it is opened like [`open_to_read`], and again when another file is at its path.
+///
+/// To open a file takes longer than to append a line to it.
+#[derive(Debug, Default)]
+pub struct KeptFile(Option<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    path: PathBuf,
+    file: File,
+    identity: Option<Identity>,
+}
+
+/// The device and the number of a file, which no other file has while it is open. Not all systems have them.
+pub type Identity = (u64, u64);
+
+impl KeptFile {
+    /// The file at this path, and its metadata.
+    ///
+    /// # Errors
+    /// What is wrong with the file, and what to do.
+    pub fn get(&mut self, path: &Path) -> Result<(&mut File, Metadata), String> {
+        let known = self.0.take().filter(|kept| kept.path == path);
+        let now = known.as_ref().and_then(|_| std::fs::symlink_metadata(path).ok());
+        let (kept, metadata) = match known.zip(now) {
+            Some((kept, now)) if kept.identity.is_some() && identity(&now) == kept.identity => {
+                (kept, now)
+            }
+            _ => {
+                let file = open_to_read(path)?;
+                let metadata = file.metadata().map_err(|error| error.to_string())?;
+                let identity = identity(&metadata);
+                (Kept { path: path.to_owned(), file, identity }, metadata)
+            }
+        };
+        Ok((&mut self.0.insert(kept).file, metadata))
+    }
+}
+
+/// What tells a file from all others, if the system knows it.
+pub fn identity(metadata: &Metadata) -> Option<Identity> {
+    system::identity(metadata)
+}
+
 #[cfg(unix)]
 mod system {
-    use std::fs::{File, Permissions};
+    use std::fs::{File, Metadata, Permissions};
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
     use std::path::{Component, Path};
 
@@ -33,6 +77,10 @@ mod system {
     use rustix::io::Errno;
 
     const PRIVATE: u32 = 0o600;
+
+    pub(super) fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
+        Some((metadata.dev(), metadata.ino()))
+    }
 
     pub(super) fn open(path: &Path, read: bool) -> Result<File, String> {
         let mut options = File::options();
@@ -89,8 +137,12 @@ mod system {
 
 #[cfg(not(unix))]
 mod system {
-    use std::fs::File;
+    use std::fs::{File, Metadata};
     use std::path::Path;
+
+    pub(super) fn identity(_: &Metadata) -> Option<(u64, u64)> {
+        None
+    }
 
     pub(super) fn open(path: &Path, read: bool) -> Result<File, String> {
         let mut options = File::options();
@@ -147,5 +199,25 @@ mod tests {
         let around = Path::new("/dev/..").join(link.strip_prefix("/").expect("absolute"));
         assert!(open(&around).expect_err("a link").contains("symbolic link"));
         std::fs::remove_dir_all(directory).expect("ours");
+    }
+
+    #[test]
+    fn a_kept_file_is_opened_again_when_it_was_replaced() {
+        let path = std::env::temp_dir().join(format!("kept-{}", std::process::id()));
+        let mut kept = KeptFile::default();
+        let append = |kept: &mut KeptFile, text: &str| {
+            let (file, metadata) = kept.get(&path).expect("it opens");
+            file.write_all(text.as_bytes()).expect("written");
+            metadata.len()
+        };
+        assert_eq!((append(&mut kept, "one"), append(&mut kept, "two")), (0, 3));
+        std::fs::remove_file(&path).expect("ours");
+        assert_eq!(append(&mut kept, "three"), 0);
+        let new = path.with_extension("new");
+        std::fs::write(&new, "another").expect("written");
+        std::fs::rename(&new, &path).expect("ours");
+        assert_eq!(append(&mut kept, " file"), 7);
+        assert_eq!(std::fs::read_to_string(&path).expect("text"), "another file");
+        std::fs::remove_file(&path).expect("ours");
     }
 }

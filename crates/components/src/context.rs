@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use acp_proxy::{Call, Error, Json, Proxy, Side};
 use acp_wire::ErrorKind;
 use clap::Parser;
+use serde::{Deserialize, Serialize};
 
 use crate::catalog::{BuiltIn, OptionError};
 use crate::file::{self, ReadError, ReadLimits};
@@ -17,19 +18,23 @@ use crate::file::{self, ReadError, ReadLimits};
 /// be readable when the chain starts (an absolute path) or when a session starts (a relative path). The
 /// default files are skipped if they do not exist. Only regular files are read, and symbolic links are
 /// followed only inside that directory. The user's prompt follows the files.
-#[derive(Debug, Clone, Parser)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Context {
     /// A file to add, relative to the session's working directory. Repeatable.
     /// Default: AGENTS.md, CONTEXT.md and CONTEXT.
-    #[arg(long = "file", value_name = "FILE")]
+    #[serde(rename = "file")]
+    #[arg(id = "file", long, value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// Like --file, but skipped if it does not exist. Repeatable.
-    #[arg(long = "optional", value_name = "FILE")]
+    #[serde(rename = "optional")]
+    #[arg(id = "optional", long, value_name = "FILE")]
     optional_files: Vec<PathBuf>,
 
     /// A text to add before the files. Repeatable.
-    #[arg(long = "text", value_name = "TEXT")]
+    #[serde(rename = "text")]
+    #[arg(id = "text", long, value_name = "TEXT")]
     texts: Vec<String>,
 
     /// Add the files and texts to each prompt, not only to the first of a session.
@@ -37,12 +42,19 @@ pub struct Context {
     each: bool,
 
     /// The maximum number of bytes to read from each file. The rest of the file is omitted.
-    #[arg(long = "most", value_name = "BYTES", default_value_t = 64 * 1024)]
+    #[serde(rename = "most")]
+    #[arg(id = "most", long, value_name = "BYTES", default_value_t = 64 * 1024)]
     max_bytes: usize,
 
     /// Also read files outside the session's working directory, through symbolic links or `..`.
     #[arg(long)]
     outside: bool,
+}
+
+impl Default for Context {
+    fn default() -> Context {
+        Context::parse_from([Context::NAME])
+    }
 }
 
 const DEFAULT_FILES: [&str; 3] = ["AGENTS.md", "CONTEXT.md", "CONTEXT"];

@@ -24,6 +24,7 @@ use std::time::Duration;
 use acp_proxy::Agent;
 use acp_proxy::schema::{PromptResponse, StopReason};
 use clap::Parser;
+use serde::{Deserialize, Serialize};
 
 use crate::catalog::BuiltIn;
 use session::Sessions;
@@ -37,7 +38,8 @@ use turn::Turn;
 ///
 /// It takes its command from the last text block of a prompt. It keeps its sessions in memory and
 /// replays them when they are loaded. After a restart it resumes any session, without its history.
-#[derive(Debug, Clone, Parser)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DemoAgent {
     /// The pause between two words, in milliseconds.
     #[arg(long, value_name = "MS", default_value = "15")]
@@ -46,6 +48,12 @@ pub struct DemoAgent {
     /// Refuse new sessions until the user has logged in. The login needs no account.
     #[arg(long)]
     require_login: bool,
+}
+
+impl Default for DemoAgent {
+    fn default() -> DemoAgent {
+        DemoAgent::parse_from([DemoAgent::NAME])
+    }
 }
 
 impl BuiltIn for DemoAgent {

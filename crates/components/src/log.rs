@@ -1,26 +1,33 @@
 //! The component `log`: writes a line of JSON for each message.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use acp_proxy::{Call, Delivery, Id, Json, Message, Outcome, Proxy, Side};
+use acp_proxy::{Call, Id, Json, LogLevel, Message, Outcome, Proxy, Side};
 use acp_wire::ErrorKind;
+use acp_wire::telemetry::{self, LOG, SCP_LOG};
 use clap::{Parser, ValueEnum};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
 use crate::append;
 use crate::catalog::{BuiltIn, OptionError};
+use crate::telemetry::Collector;
+use secrets::{Secrets, has_secret_values, is_secret_name};
 
 /// Logs all messages that pass, as lines of JSON.
 ///
 /// Each line has the time, the level, the side that the message comes from, its kind, method, id and
 /// size, the session, and for answers the response time. Messages `_proxy/log` and `_scp/log` of
-/// components are logged with their own level, and passed on to editors that support them.
-#[derive(Debug, Clone, Parser)]
+/// components are logged with their own level.
+#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// The file to append to. It must be a regular file that belongs to you, or a path in /dev.
     /// Other users cannot read it. Default: standard error.
@@ -44,7 +51,8 @@ pub struct Log {
     no_stderr: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Level {
     Error,
     Warn,
@@ -63,19 +71,27 @@ impl Level {
             Level::Trace => "trace",
         }
     }
+}
 
-    fn from_name(name: &str) -> Level {
-        Level::from_str(name, true).unwrap_or(Level::Info)
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Level {
+        match level {
+            LogLevel::Error => Level::Error,
+            LogLevel::Warn => Level::Warn,
+            LogLevel::Info => Level::Info,
+            LogLevel::Debug => Level::Debug,
+            LogLevel::Trace => Level::Trace,
+        }
     }
 }
 
-const SECRET_NAMES: [&str; 8] =
-    ["token", "secret", "password", "passwd", "authorization", "cookie", "api_key", "apikey"];
-
-/// Objects whose values are often secrets: environments and headers.
-const SECRET_CONTAINERS: [&str; 2] = ["env", "headers"];
+/// The methods of log messages of other components.
+const LOGS: [&str; 2] = [LOG, SCP_LOG];
 
 const REDACTED: &str = "[redacted]";
+
+/// How many requests may be open. The answers to further ones are logged without method and response time.
+const MAX_OPEN: usize = 10_000;
 
 /// Writes the log.
 struct LogWriter {
@@ -83,8 +99,6 @@ struct LogWriter {
     out: LogOutput,
     /// The method and start time of each open request, by the side that has sent it and its id.
     open: BTreeMap<(Side, Id), (String, Instant)>,
-    /// Whether the editor supports log messages of components.
-    forwards_logs: bool,
     /// Whether a lost line has been reported.
     reported_loss: bool,
 }
@@ -95,8 +109,15 @@ enum LogOutput {
     Nowhere,
 }
 
+impl Default for Log {
+    fn default() -> Log {
+        Log::parse_from([Log::NAME])
+    }
+}
+
 impl BuiltIn for Log {
     const NAME: &'static str = "log";
+    const COLLECTS_TELEMETRY: bool = true;
 
     fn check(&self) -> Result<(), OptionError> {
         let unwritable = |why| OptionError { kind: ErrorKind::UnwritableFile, why };
@@ -107,28 +128,35 @@ impl BuiltIn for Log {
         // If the file has become unwritable since the check, the log goes to standard error.
         let fallback = if self.no_stderr { LogOutput::Nowhere } else { LogOutput::Stderr };
         let out = self.open().unwrap_or(fallback);
-        let writer = LogWriter {
-            options: self.clone(),
-            out,
-            open: BTreeMap::new(),
-            forwards_logs: false,
-            reported_loss: false,
-        };
+        let writer =
+            LogWriter { options: self.clone(), out, open: BTreeMap::new(), reported_loss: false };
         let writer = Arc::new(Mutex::new(writer));
         let observed = writer.clone();
         let proxy = Proxy::new("log").observe(move |from, message| {
-            let mut writer = observed.lock().unwrap_or_else(PoisonError::into_inner);
-            writer.on_message(from, message);
+            lock(&observed).on_message(from, message);
         });
-        let proxy = ["_proxy/log", "_scp/log"].into_iter().fold(proxy, |proxy, method| {
-            let writer = writer.clone();
-            proxy.on_raw_notification(Side::Agent, method, move |call, _| {
-                let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-                writer.on_log(call);
-                if writer.forwards_logs { Delivery::Forward } else { Delivery::Drop }
+        let (collector, passing) = (Collector::default(), writer.clone());
+        let proxy = collector.watch(proxy, &LOGS, move |component, call| {
+            lock(&passing).on_log(component, call);
+        });
+        // The messages of the whole chain. The conductor must not wait for the file.
+        let waiting = Arc::new(WaitingLogs::default());
+        let (receiver, end) = (waiting.clone(), (waiting.clone(), writer.clone()));
+        proxy
+            .observe_chain(move |event| {
+                let log = collector.on_event(event).filter(|(_, call)| is_log(call));
+                if let Some((place, call)) = log {
+                    waiting.push(telemetry::sender(place, call.params.as_ref()), call);
+                }
             })
-        });
-        proxy.into()
+            .on_start(async move |_| {
+                loop {
+                    receiver.arrived.notified().await;
+                    receiver.write(&writer);
+                }
+            })
+            .on_end(async move |_| end.0.write(&end.1))
+            .into()
     }
 }
 
@@ -145,12 +173,11 @@ impl LogWriter {
     fn on_message(&mut self, from: Side, message: &Message) {
         match message {
             Message::Request { id, call } => {
-                if call.is("initialize") && from == Side::Editor {
-                    self.forwards_logs = accepts_logs(call);
-                }
                 let method = call.method.name().into_owned();
-                let started = (method.clone(), Instant::now());
-                self.open.insert((from, id.detached()), started);
+                if self.open.len() < MAX_OPEN {
+                    let started = (method.clone(), Instant::now());
+                    self.open.insert((from, id.detached()), started);
+                }
                 self.write(
                     Level::Info,
                     from,
@@ -194,12 +221,12 @@ impl LogWriter {
         }
     }
 
-    fn on_log(&mut self, call: &Call) {
+    fn on_log(&mut self, component: Option<String>, call: &Call) {
         let text = |key: &str| {
             let value = call.params.as_ref()?.member(key)?;
             value.text().map(|text| text.into_owned())
         };
-        let level = Level::from_name(&text("level").unwrap_or_default());
+        let level = Level::from(LogLevel::from_name(&text("level").unwrap_or_default()));
         if level > self.options.level {
             return;
         }
@@ -207,8 +234,9 @@ impl LogWriter {
         let line = json!({
             "time": now(),
             "level": level.name(),
+            "component": component,
             "kind": "log",
-            "message": text("message"),
+            "message": text("message").map(|text| Secrets::standard().redact(&text).into_owned()),
             "data": data.map(|data| self.redacted(&data)),
         });
         self.put(line);
@@ -301,14 +329,59 @@ fn printable(json: &str) -> String {
 }
 
 fn is_log(call: &Call) -> bool {
-    call.is("_proxy/log") || call.is("_scp/log")
+    LOGS.iter().any(|method| call.is(method))
 }
 
-/// Whether the editor supports log messages: an SCP editor does.
-fn accepts_logs(call: &Call) -> bool {
-    let places: [&[&str]; 2] =
-        [&["_meta", "symposium"], &["clientCapabilities", "_meta", "symposium"]];
-    places.iter().any(|place| call.params.as_ref().and_then(|params| params.at(place)).is_some())
+fn lock(writer: &Mutex<LogWriter>) -> MutexGuard<'_, LogWriter> {
+    writer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many log messages may wait, and how many bytes they may have. Further ones are dropped and counted.
+const MAX_WAITING: usize = 4096;
+const MAX_WAITING_BYTES: usize = 16 * 1024 * 1024;
+
+/// Log messages of other components that are not written yet.
+#[derive(Default)]
+struct WaitingLogs {
+    queue: Mutex<LogQueue>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct LogQueue {
+    logs: VecDeque<(String, Call)>,
+    bytes: usize,
+    dropped: usize,
+}
+
+fn size(call: &Call) -> usize {
+    call.params.as_ref().map_or(0, |params| params.as_bytes().len())
+}
+
+impl WaitingLogs {
+    fn push(&self, component: String, call: &Call) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.logs.len() < MAX_WAITING && queue.bytes + size(call) <= MAX_WAITING_BYTES {
+            queue.bytes += size(call);
+            queue.logs.push_back((component, call.detached()));
+        } else {
+            queue.dropped += 1;
+        }
+        self.arrived.notify_one();
+    }
+
+    fn write(&self, writer: &Mutex<LogWriter>) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let LogQueue { logs, dropped, .. } = std::mem::take(&mut *queue);
+        drop(queue);
+        let mut writer = lock(writer);
+        logs.into_iter().for_each(|(component, call)| writer.on_log(Some(component), &call));
+        if dropped > 0 {
+            let text = format!("{dropped} log messages were dropped, because they came too fast");
+            let line = json!({ "time": now(), "level": "warn", "kind": "log", "message": text });
+            writer.put(line);
+        }
+    }
 }
 
 fn redact(value: &mut Value, words: &[String], in_secret: bool) {
@@ -316,7 +389,7 @@ fn redact(value: &mut Value, words: &[String], in_secret: bool) {
         Value::Object(members) => {
             for (key, value) in members {
                 let lower = key.to_lowercase();
-                let secret = SECRET_NAMES.iter().any(|it| lower.contains(it))
+                let secret = is_secret_name(key)
                     || lower == "key"
                     || words.iter().any(|it| lower.contains(&it.to_lowercase()));
                 let plain = !value.is_object() && !value.is_array();
@@ -325,16 +398,17 @@ fn redact(value: &mut Value, words: &[String], in_secret: bool) {
                 } else if plain && (secret || in_secret) {
                     *value = REDACTED.into();
                 } else {
-                    redact(
-                        value,
-                        words,
-                        in_secret || secret || SECRET_CONTAINERS.contains(&lower.as_str()),
-                    );
+                    redact(value, words, in_secret || secret || has_secret_values(key));
                 }
             }
         }
         Value::Array(values) => values.iter_mut().for_each(|it| redact(it, words, in_secret)),
         Value::String(_) if in_secret => *value = REDACTED.into(),
+        Value::String(text) => {
+            if let Cow::Owned(redacted) = Secrets::standard().redact(text) {
+                *text = redacted;
+            }
+        }
         _ => {}
     }
 }
@@ -379,6 +453,19 @@ mod tests {
     }
 
     #[test]
+    fn log_messages_that_wait_are_limited_by_their_number_and_size() {
+        let call = |length: usize| {
+            Call::new(LOG, Json::object([("message", Some(Json::string(&"x".repeat(length))))]))
+        };
+        for (length, kept) in [(10, MAX_WAITING), (MAX_WAITING_BYTES / 4, 3)] {
+            let (waiting, call) = (WaitingLogs::default(), call(length));
+            (0..MAX_WAITING + 1).for_each(|_| waiting.push("a".to_owned(), &call));
+            let queue = waiting.queue.lock().expect("not poisoned");
+            assert_eq!((queue.logs.len(), queue.dropped), (kept, MAX_WAITING + 1 - kept));
+        }
+    }
+
+    #[test]
     fn characters_that_a_terminal_interprets_are_escaped() {
         let payload = json!({ "text": "a\u{9b}2J\u{202e}b\u{7f}\u{1b}é" });
         let line = printable(&payload.to_string());
@@ -394,7 +481,9 @@ mod tests {
             "env": [{ "name": "A", "value": "4" }], "headers": { "X-Any": "5" }, "mine": "6",
             "tokens": ["7"], "text": "seen",
         });
+        value["shape"] = "the ghp_aB3dE6gH9jK2mN5pQ8sT1vW4yZ7aC0eF3hI6 token".into();
         redact(&mut value, &["mine".into()], false);
+        assert_eq!(value["shape"], "the [redacted:github] token");
         let text = value.to_string();
         for secret in 1..=7 {
             assert!(

@@ -131,7 +131,9 @@ fn a_session_is_refused_if_a_file_is_missing() {
 #[test]
 fn an_absolute_path_that_cannot_be_read_is_an_error_at_the_start() {
     let entry = components::find("context").expect("a component");
-    let parse = |path: &str| entry.parse(&["--file".to_owned(), path.to_owned()]).map(drop);
+    let parse = |path: &str| {
+        entry.parse(&["--file".to_owned(), path.to_owned()], &serde_json::Map::new()).map(drop)
+    };
     let why = parse("/nowhere/X.md").expect_err("it is missing");
     assert!(why.starts_with("context: cannot read /nowhere/X.md: it does not exist"), "{why}");
     assert!(why.ends_with("[more: conductor errors unreadable-file]"), "{why}");

@@ -79,4 +79,15 @@ fn an_editor_that_supports_log_messages_gets_them() {
         editor < {"method":"_scp/log","params":{"level":"info","message":"ready"}}
     "#;
     assert_eq!(lines("scp", &[], script).len(), 2);
+    let script = r#"
+        editor > {"id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"_meta":{"_proxy/log":true}}}}
+        agent  < {"id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"_meta":{"_proxy/log":true}}}}
+        agent  > {"method":"_proxy/log","params":{"level":"warning","message":"a","component":"cache"}}
+        editor < {"method":"_proxy/log","params":{"level":"warning","message":"a","component":"cache"}}
+        agent  > {"method":"_scp/log","params":{"message":"b"}}
+        editor < {"method":"_proxy/log","params":{"message":"b"}}
+    "#;
+    let lines = lines("wanted", &[], script);
+    assert_eq!((&lines[1]["level"], &lines[1]["component"]), (&"warn".into(), &"cache".into()));
+    assert_eq!(lines.len(), 3);
 }

@@ -42,6 +42,8 @@ pub(super) enum Command {
     Show(Vec<&'static str>),
     /// Show samples, but there is no such sample. Without a name, list them.
     ListSamples(Option<String>),
+    /// Present a walkthrough with the tool of an MCP server.
+    Walkthrough,
     /// Stream a long answer.
     Story,
     /// Answer with an error.
@@ -130,6 +132,7 @@ fn parse_exact(line: &str) -> Option<Command> {
     let words: Vec<&str> = line.split_whitespace().collect();
     Some(match words[..] {
         ["help"] | ["what", "can", "you", "do"] => Command::Help,
+        ["walkthrough"] => Command::Walkthrough,
         ["crash"] => Command::Crash { hard: false },
         ["crash", "hard"] => Command::Crash { hard: true },
         ["hang"] => Command::Hang,
@@ -342,6 +345,7 @@ mod tests {
             ("a long story", Command::Story),
             ("/story", Command::Story),
             ("Tell me a story, please!", Command::Story),
+            ("Walkthrough.", Command::Walkthrough),
             ("crash", Command::Crash { hard: false }),
             ("/crash hard", Command::Crash { hard: true }),
             ("hang", Command::Hang),
@@ -373,6 +377,7 @@ mod tests {
             "crash the party",
             "can you fail auth",
             "sleep well",
+            "a walkthrough would be nice",
             "run ''",
             "read ''",
             "write me a long letter",

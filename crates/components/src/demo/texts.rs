@@ -14,6 +14,7 @@ I am an agent with a script: no model, no network. I show what agents can do:
 | `tools` | list the tools of the MCP servers |
 | `use TOOL {json}` | call a tool |
 | `call SERVER TOOL {json}` | call a tool of this server |
+| `walkthrough` | present a walkthrough of the folder, if the component `walkthrough` is in the chain |
 | `story` | talk for a while: try to interrupt me |
 | `sleep SECONDS`, `hang` | answer late, or never |
 | `refuse`, `stop REASON` | end the turn with another stop reason |

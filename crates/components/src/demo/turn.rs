@@ -2,7 +2,7 @@
 //!
 //! - `basics`: sends updates, texts and tool calls
 //! - `files`: edits and reads files; `terminal`: runs commands
-//! - `tools`: MCP tools; `show`: samples; `failures`: errors and crashes
+//! - `tools`: MCP tools; `walkthrough`: a walkthrough with such a tool; `show`: samples; `failures`: errors and crashes
 
 mod basics;
 mod failures;
@@ -10,6 +10,7 @@ mod files;
 mod show;
 mod terminal;
 mod tools;
+mod walkthrough;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -109,6 +110,7 @@ impl Turn {
             Command::Run(words) => return self.run_command(&words).await,
             Command::Show(names) => self.show(&names).await?,
             Command::ListSamples(unknown) => self.list_samples(unknown.as_deref()).await?,
+            Command::Walkthrough => self.present_walkthrough().await?,
             Command::Story => self.say(STORY).await?,
             Command::Fail(failure) => return self.fail(failure).await,
             Command::Stop(reason) => return self.stop(reason).await,

@@ -151,6 +151,8 @@ impl Chat {
                     }
                     answer.add(update);
                 }
+                // The agent withdraws a question of a cancelled turn.
+                Some("$/cancel_request") => {}
                 Some(method) => {
                     if method == "session/request_permission" {
                         answer.kinds.push("permission".into());

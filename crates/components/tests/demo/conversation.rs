@@ -26,7 +26,17 @@ fn an_answer_is_streamed_and_repeats_the_prompt() {
 #[test]
 fn answers_do_not_end_with_blank_lines() {
     let mut chat = Chat::with_client(everything(1));
-    for prompt in ["help", "tools", "plan", "story", "use nothing", "hello", "show all", "show"] {
+    for prompt in [
+        "help",
+        "tools",
+        "plan",
+        "story",
+        "walkthrough",
+        "use nothing",
+        "hello",
+        "show all",
+        "show",
+    ] {
         let text = chat.prompt_and_answer(prompt).text;
         assert!(!text.is_empty() && text.trim_end() == text, "{prompt}: {text:?}");
     }

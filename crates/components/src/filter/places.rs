@@ -1,0 +1,300 @@
+//! Where text stands in messages: identifiers that must not change, and texts that come in pieces.
+
+use acp_proxy::Json;
+
+use super::strings::{self, Place};
+
+/// Members whose values name something. A changed name would name something else.
+const IDENTIFIERS: [&str; 32] = [
+    "sessionId",
+    "parentSessionId",
+    "toolCallId",
+    "parentToolCallId",
+    "messageId",
+    "terminalId",
+    "terminal_id",
+    "compactionId",
+    "optionId",
+    "connectionId",
+    "serverId",
+    "requestId",
+    "elicitationId",
+    "planId",
+    "promptId",
+    "methodId",
+    "modeId",
+    "currentModeId",
+    "modelId",
+    "currentModelId",
+    "configId",
+    "providerId",
+    "cursor",
+    "nextCursor",
+    "sessionUpdate",
+    "type",
+    "kind",
+    "status",
+    "state",
+    "stopReason",
+    "mimeType",
+    "cwd",
+];
+
+/// Members with data of any form. Nothing in them is an identifier of the protocol.
+const FREE: [&str; 7] =
+    ["rawInput", "rawOutput", "_meta", "arguments", "structuredContent", "params", "data"];
+
+/// Requests of the editor with secrets on purpose: the settings of MCP servers, of the agent and of providers.
+const WITH_SETTINGS: [&str; 5] =
+    ["session/new", "session/load", "session/resume", "session/fork", "providers/set"];
+
+/// The members of these requests that have the secrets.
+const SETTINGS: [&str; 3] = ["mcpServers", "env", "headers"];
+
+/// Base64 of at least this length in `data` and `blob` may be an image, a sound or a file.
+const MIN_BASE64: usize = 128;
+
+/// What is searched in a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Searched {
+    All,
+    /// Only exact values: a detector could find anything in an image.
+    Values,
+    Nothing,
+}
+
+/// What is searched in a string of a message.
+pub(super) fn searched(method: &str, place: Place<'_>, quoted: &[u8]) -> Searched {
+    if place.is_name {
+        return Searched::All;
+    }
+    let Some((last, around)) = place.path.split_last() else { return Searched::All };
+    let is_in = |names: &[&str], name: &[u8]| names.iter().any(|it| it.as_bytes() == name);
+    if WITH_SETTINGS.contains(&method) && place.path.iter().any(|it| is_in(&SETTINGS, it)) {
+        return Searched::Nothing;
+    }
+    if is_in(&["data", "blob"], last)
+        && quoted.len() > MIN_BASE64
+        && is_base64(quoted)
+        && place.object.is_some_and(|it| is_file(last, it))
+    {
+        return Searched::Values;
+    }
+    match is_in(&IDENTIFIERS, last) && !around.iter().any(|it| is_in(&FREE, it)) {
+        true => Searched::Nothing,
+        false => Searched::All,
+    }
+}
+
+/// Whether the member `data` or `blob` of an object is an image, a sound or a file.
+fn is_file(name: &[u8], object: &[u8]) -> bool {
+    strings::members(object).any(|(member, value)| match member {
+        b"mimeType" => true,
+        b"type" => [&b"\"image\""[..], b"\"audio\""].contains(&value),
+        b"uri" => name == b"blob",
+        _ => false,
+    })
+}
+
+/// Whether a longer version of a string may follow, in an update or an answer whose texts may grow. A title or a path is
+/// complete.
+pub(super) fn may_grow(place: Place<'_>) -> bool {
+    let path = place.path.strip_prefix(&[&b"update"[..]]).unwrap_or(place.path);
+    let growing: [&[u8]; 5] = [b"content", b"rawOutput", b"_meta", b"summary", b"output"];
+    path.first().is_some_and(|it| growing.contains(it))
+}
+
+fn is_base64(quoted: &[u8]) -> bool {
+    let inner = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+    inner.iter().all(|it| it.is_ascii_alphanumeric() || b"+/=".contains(it))
+}
+
+/// How the text of a piece is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Plain,
+    Base64,
+}
+
+/// A part of a text that comes with several updates.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// The kind of update and the field: together with the id they name the stream.
+    pub(super) kind: String,
+    pub(super) id: String,
+    /// Where the text stands in the update.
+    pub(super) path: Vec<String>,
+    pub(super) encoding: Encoding,
+    /// The text with its quotes.
+    pub(super) text: Json,
+}
+
+/// Updates with a whole message. Chunks may continue it.
+const MESSAGES: [&str; 4] = ["user_message", "agent_message", "agent_thought", "session_message"];
+
+/// The members that name the message, call or terminal of an update.
+const IDS: [&str; 4] = ["messageId", "toolCallId", "terminalId", "compactionId"];
+
+/// Whether chunks of this kind are parts of a message, which the next message may continue.
+pub(super) fn is_message(kind: &str) -> bool {
+    kind.strip_suffix("_chunk").is_some_and(|it| MESSAGES.contains(&it))
+}
+
+fn is(json: Option<&Json>, text: &str) -> bool {
+    json.is_some_and(|it| it.equals_text(text))
+}
+
+/// The text of an update that replaces a text as a whole, as a piece of the stream that continues the text.
+pub(super) fn replaced(kind: &str, update: &Json) -> Option<Piece> {
+    let (chunks, member) = match kind {
+        "tool_call" | "tool_call_update" => ("tool_call_content_chunk".to_owned(), "content"),
+        "compaction_update" => ("compaction_summary_chunk".to_owned(), "summary"),
+        "terminal_update" => ("terminal_output_chunk".to_owned(), "output"),
+        kind if MESSAGES.contains(&kind) => (format!("{kind}_chunk"), "content"),
+        _ => return None,
+    };
+    let value = update.member(member)?;
+    let encoding = if member == "output" { Encoding::Base64 } else { Encoding::Plain };
+    let text = match encoding {
+        Encoding::Base64 => value.member("data"),
+        Encoding::Plain => {
+            let last = value.elements().pop()?;
+            last.member("text").or_else(|| last.at(&["content", "text"]))
+        }
+    };
+    let text = text.filter(Json::is_string).unwrap_or_else(|| Json::string(""));
+    let id = id_of(update).unwrap_or_default();
+    Some(Piece { kind: chunks, id, path: Vec::new(), encoding, text })
+}
+
+fn id_of(update: &Json) -> Option<String> {
+    IDS.iter().find_map(|it| update.member(it)?.text().map(|it| it.into_owned()))
+}
+
+/// The pieces of streamed texts in an update of this kind.
+pub(super) fn pieces(kind: &str, update: &Json) -> Vec<Piece> {
+    if kind.ends_with("_chunk") {
+        return chunk(kind, update).into_iter().collect();
+    }
+    match kind {
+        "tool_call" | "tool_call_update" => terminal_output(update),
+        _ => Vec::new(),
+    }
+}
+
+fn chunk(kind: &str, update: &Json) -> Option<Piece> {
+    let id = id_of(update);
+    let (path, text, encoding): (&[&str], _, _) = match kind {
+        "terminal_output_chunk" => (&["data"], update.member("data"), Encoding::Base64),
+        _ => {
+            let content = update.member("content")?;
+            if is(content.member("type").as_ref(), "resource") {
+                return resource(kind, id, &content);
+            }
+            let inner = if is(content.member("type").as_ref(), "content") {
+                content.member("content")
+            } else {
+                None
+            };
+            let path: &[&str] = match inner {
+                Some(_) => &["content", "content", "text"],
+                None => &["content", "text"],
+            };
+            (path, inner.unwrap_or(content).member("text"), Encoding::Plain)
+        }
+    };
+    let text = text.filter(Json::is_string)?;
+    let path = path.iter().map(|it| (*it).to_owned()).collect();
+    Some(Piece { kind: kind.to_owned(), id: id.unwrap_or_default(), path, encoding, text })
+}
+
+/// The text of an embedded file in a chunk. Several chunks with the same address are one text.
+fn resource(kind: &str, id: Option<String>, content: &Json) -> Option<Piece> {
+    let text = content.at(&["resource", "text"]).filter(Json::is_string)?;
+    let uri = content.at(&["resource", "uri"]);
+    let uri = uri.as_ref().and_then(Json::text).unwrap_or_default();
+    let path = ["content", "resource", "text"].map(str::to_owned).to_vec();
+    let id = format!("{} {uri}", id.unwrap_or_default());
+    Some(Piece { kind: format!("{kind} resource"), id, path, encoding: Encoding::Plain, text })
+}
+
+/// Terminal output that an agent streams in `_meta`: `terminal_output` and `terminal_output_delta`.
+fn terminal_output(update: &Json) -> Vec<Piece> {
+    let Some(meta) = update.member("_meta").filter(Json::is_object) else { return Vec::new() };
+    let id = update.member("toolCallId").and_then(|it| it.text().map(|it| it.into_owned()));
+    let id = id.unwrap_or_default();
+    let names = meta.keys().into_iter().filter(|it| it.starts_with("terminal_output"));
+    names
+        .filter_map(|name| {
+            let text = meta.at(&[&name, "data"]).filter(Json::is_string)?;
+            let path = vec!["_meta".to_owned(), name.clone(), "data".to_owned()];
+            Some(Piece { kind: name, id: id.clone(), path, encoding: Encoding::Plain, text })
+        })
+        .collect()
+}
+
+/// Whether an update has nothing but this piece. Then it can be dropped if its whole text is held back.
+pub(super) fn has_only(params: &Json, update: &Json, piece: &Piece) -> bool {
+    let known =
+        |json: &Json, names: &[&str]| json.keys().iter().all(|key| names.contains(&key.as_str()));
+    let ids = ["sessionUpdate", "content", "messageId", "toolCallId", "terminalId", "compactionId"];
+    let is_plain = match piece.path.len() {
+        1 => known(update, &["sessionUpdate", "terminalId", "data"]),
+        2 => update.member("content").is_some_and(|it| known(&it, &["type", "text"])),
+        3 if piece.path[0] == "content" => {
+            let inner = update.at(&["content", "content"]);
+            update.member("content").is_some_and(|it| known(&it, &["type", "content"]))
+                && inner.is_some_and(|it| known(&it, &["type", "text"]))
+        }
+        _ => false,
+    };
+    let is_bare = piece.path.len() == 1 || known(update, &ids);
+    is_plain && is_bare && known(params, &["sessionId", "update"])
+}
+
+/// The parameters of an update with only this piece, to send the rest of its text later.
+pub(super) fn template(session: &Json, update: &Json, piece: &Piece) -> Json {
+    let kind = match piece.path.first().map(String::as_str) {
+        Some("_meta") => Some(Json::string("tool_call_update")),
+        _ => update.member("sessionUpdate"),
+    };
+    let ids = IDS.iter().map(|it| (*it, update.member(it)));
+    let content = match piece.path.as_slice() {
+        [meta, name, _] if meta == "_meta" => {
+            let inner = update.at(&[meta, name]);
+            ("_meta", Some(Json::object([(name.as_str(), inner)])))
+        }
+        [field] => (field.as_str(), update.member(field)),
+        _ => ("content", update.member("content")),
+    };
+    let members = std::iter::once(("sessionUpdate", kind)).chain(ids).chain([content]);
+    // The text is filled in when it is sent.
+    let path: Vec<&str> = piece.path.iter().map(String::as_str).collect();
+    let update = Json::object(members).with_at(&path, Some(&Json::string("")));
+    Json::object([("sessionId", Some(session.clone())), ("update", Some(update))]).detached()
+}
+
+/// Whether an update may be followed by a longer version of its texts.
+pub(super) fn is_unfinished(kind: &str, update: &Json) -> bool {
+    match kind {
+        "tool_call" | "tool_call_update" => {
+            let status = update.member("status");
+            !is(status.as_ref(), "completed") && !is(status.as_ref(), "failed")
+        }
+        "compaction_update" => true,
+        kind if MESSAGES.contains(&kind) || kind.ends_with("_chunk") => true,
+        "terminal_update" => !update.member("exitStatus").is_some_and(|it| it.is_object()),
+        _ => false,
+    }
+}
+
+/// Whether an update ends the turn of its session, in ACP version 2.
+pub(super) fn ends_turn(kind: &str, update: &Json) -> bool {
+    kind == "state_update" && is(update.member("state").as_ref(), "idle")
+}
+
+/// Whether a turn with this answer or update was cut off, perhaps within a word.
+pub(super) fn is_cut_off(end: &Json) -> bool {
+    let reason = end.member("stopReason");
+    is(reason.as_ref(), "cancelled") || is(reason.as_ref(), "max_tokens")
+}

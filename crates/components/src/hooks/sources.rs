@@ -1,0 +1,186 @@
+//! Which files have hooks, and which of them the agent runs itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use acp_wire::ErrorKind;
+
+use super::Hooks;
+use super::event::Contract;
+use super::settings::{Acceptance, Hook, LoadedHooks};
+use crate::agents::AgentKind;
+use crate::catalog::OptionError;
+
+/// A file with hooks.
+#[derive(Debug, Clone)]
+pub(crate) struct HookFile {
+    pub(crate) path: PathBuf,
+    pub(crate) hooks: Vec<Arc<Hook>>,
+}
+
+/// The hooks of all sessions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sources {
+    /// The hooks of the options.
+    pub(crate) own: Vec<Arc<Hook>>,
+    pub(crate) files: Vec<HookFile>,
+    /// What the log should say about the files.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Sources {
+    /// Reads the hooks of the options and of the files that they name.
+    pub(crate) fn load(options: &Hooks) -> Result<Sources, OptionError> {
+        let invalid = |why| OptionError { kind: ErrorKind::InvalidOptionsFile, why };
+        let own =
+            LoadedHooks::of_options(&options.hooks, acceptance(options, false)).map_err(invalid)?;
+        let mut sources = Sources { own: own.hooks, files: Vec::new(), notes: own.notes };
+        for path in &options.settings {
+            sources.add(path, Contract::Claude, options, true).map_err(invalid)?;
+        }
+        for path in &options.codex {
+            sources.add(path, Contract::Codex, options, true).map_err(invalid)?;
+        }
+        let user = user_folder("CLAUDE_CONFIG_DIR", ".claude").map(|it| it.join("settings.json"));
+        if let Some(path) = user.filter(|path| !options.no_user_hooks && path.is_file()) {
+            sources.add(&path, Contract::Claude, options, false).map_err(invalid)?;
+        }
+        Ok(sources)
+    }
+
+    /// Reads the hooks of a project.
+    pub(crate) fn load_project(options: &Hooks, directory: &Path) -> Result<Sources, String> {
+        let mut sources = Sources::default();
+        for (path, contract) in project_files(directory) {
+            if path.is_file() {
+                sources.add(&path, contract, options, false)?;
+            }
+        }
+        Ok(sources)
+    }
+
+    /// Adds the hooks of a file. `is_named` says whether the user has named the file.
+    fn add(
+        &mut self,
+        path: &Path,
+        contract: Contract,
+        options: &Hooks,
+        is_named: bool,
+    ) -> Result<(), String> {
+        let is_same = |file: &HookFile| resolved(&file.path) == resolved(path);
+        if self.files.iter().any(is_same) {
+            return Ok(());
+        }
+        let loaded = LoadedHooks::read(path, contract, acceptance(options, is_named))?;
+        if is_named && loaded.hooks.is_empty() && loaded.notes.is_empty() {
+            self.notes.push(format!("{} has no hooks", path.display()));
+        }
+        self.notes.extend(loaded.notes);
+        self.files.push(HookFile { path: path.to_owned(), hooks: loaded.hooks });
+        Ok(())
+    }
+
+    /// The hooks that do not belong to one of these files.
+    pub(crate) fn hooks_without<'a>(
+        &'a self,
+        skipped: &'a [PathBuf],
+    ) -> impl Iterator<Item = &'a Arc<Hook>> {
+        let files = self.files.iter().filter(|file| !skipped.contains(&file.path));
+        self.own.iter().chain(files.flat_map(|file| &file.hooks))
+    }
+
+    /// The files that the agent runs itself.
+    pub(crate) fn skipped(&self, agent: AgentKind, directory: &Path) -> Vec<PathBuf> {
+        let files = self.files.iter().filter(|file| !file.hooks.is_empty());
+        let files = files.filter(|file| runs_itself(agent, &file.path, directory));
+        files.map(|file| file.path.clone()).collect()
+    }
+}
+
+fn acceptance(options: &Hooks, is_named: bool) -> Acceptance<'_> {
+    let skips_unsupported = options.skip_unsupported;
+    Acceptance { http_hosts: &options.allow_http, skips_unsupported, is_named }
+}
+
+fn project_files(directory: &Path) -> [(PathBuf, Contract); 4] {
+    let (claude, codex) = (directory.join(".claude"), directory.join(".codex"));
+    [
+        (claude.join("settings.json"), Contract::Claude),
+        (claude.join("settings.local.json"), Contract::Claude),
+        (codex.join("hooks.json"), Contract::Codex),
+        (codex.join("config.toml"), Contract::Codex),
+    ]
+}
+
+fn folder(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|it| !it.is_empty()).map(PathBuf::from)
+}
+
+pub(crate) fn home() -> Option<PathBuf> {
+    folder("HOME").or_else(|| folder("USERPROFILE"))
+}
+
+/// The user's folder of an agent, which a variable may move.
+fn user_folder(variable: &str, name: &str) -> Option<PathBuf> {
+    folder(variable).or_else(|| home().map(|home| home.join(name)))
+}
+
+/// Whether the agent runs the hooks of this file itself.
+fn runs_itself(agent: AgentKind, path: &Path, directory: &Path) -> bool {
+    let (variable, folder, names): (_, _, &[&str]) = match agent {
+        AgentKind::ClaudeAgent | AgentKind::ClaudeCode => {
+            ("CLAUDE_CONFIG_DIR", ".claude", &["settings.json", "settings.local.json"])
+        }
+        AgentKind::Codex => ("CODEX_HOME", ".codex", &["hooks.json", "config.toml"]),
+        AgentKind::Gemini => ("", ".gemini", &["settings.json"]),
+        AgentKind::Qwen => ("", ".qwen", &["settings.json"]),
+        _ => return false,
+    };
+    let own = Some(directory).filter(|it| !it.as_os_str().is_empty()).map(|it| it.join(folder));
+    let folders = user_folder(variable, folder).into_iter().chain(own);
+    let mut files = folders.flat_map(|it| names.iter().map(move |name| it.join(name)));
+    let path = resolved(path);
+    files.any(|file| resolved(&file) == path)
+}
+
+fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_runs_the_hooks_of_its_own_files_only() {
+        let project = Path::new("/no/such/project");
+        let settings = project.join(".claude/settings.json");
+        let local = project.join(".claude/settings.local.json");
+        let codex = project.join(".codex/hooks.json");
+        for (agent, path, is_own) in [
+            (AgentKind::ClaudeAgent, &settings, true),
+            (AgentKind::ClaudeCode, &local, true),
+            (AgentKind::ClaudeAgent, &codex, false),
+            (AgentKind::Codex, &codex, true),
+            (AgentKind::Codex, &settings, false),
+            (AgentKind::Goose, &settings, false),
+            (AgentKind::Kimi, &local, false),
+            (AgentKind::Other, &settings, false),
+            (AgentKind::Qwen, &settings, false),
+        ] {
+            assert_eq!(runs_itself(agent, path, project), is_own, "{agent:?} {}", path.display());
+        }
+        let other = Path::new("/no/such/team-hooks.json");
+        assert!(!runs_itself(AgentKind::ClaudeAgent, other, project));
+        // The settings of another project.
+        assert!(!runs_itself(AgentKind::ClaudeAgent, &settings, Path::new("/elsewhere")));
+    }
+
+    #[test]
+    fn the_hooks_of_the_user_are_skipped_if_the_agent_runs_them() {
+        let Some(home) = home() else { return };
+        let user = home.join(".claude/settings.json");
+        assert!(runs_itself(AgentKind::ClaudeAgent, &user, Path::new("")));
+        assert!(!runs_itself(AgentKind::Gemini, &user, Path::new("")));
+    }
+}

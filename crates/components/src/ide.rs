@@ -1,0 +1,273 @@
+//! The component `ide`: operations of the editor as MCP tools.
+//!
+//! - `texts`: the results as text
+
+mod texts;
+
+use std::time::Duration;
+
+use acp_proxy::scp::{
+    ApplyEdit, Diagnostics, Edit, FindAllReferences, FindDefinition, GetSelection, IdeOperation,
+    ListOpenFiles, OpenFile, Position,
+};
+use acp_proxy::{
+    Error, IntoToolOutput, JsonSchema, NoInput, Proxy, Request, Result, ToolContext, ToolOutput,
+    schemars,
+};
+use clap::Parser;
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::BuiltIn;
+
+/// Gives the agent tools to work with the editor: the selection, open files, definitions, diagnostics.
+///
+/// The tools are offered as far as the editor performs the operations (SCP capability `ide_operation`). With an editor
+/// that performs none, the agent gets no tools.
+#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ide {
+    /// Do not offer tools that change files.
+    #[arg(long)]
+    read_only: bool,
+}
+
+/// How long an editor may take. `apply_edit` waits longer, because a person decides.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const EDIT_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// How many changes one call of `apply_edit` may have.
+const MAX_EDITS: usize = 500;
+
+/// A place in a file.
+#[derive(Deserialize, JsonSchema)]
+struct OpenInput {
+    /// The file: a path relative to the folder of the session, or an absolute path.
+    path: String,
+    /// The line to show. The first one is 1.
+    line: Option<u32>,
+    /// The column to show. The first one is 1.
+    column: Option<u32>,
+}
+
+/// A symbol: by its name, or by a place where it is used.
+#[derive(Deserialize, JsonSchema)]
+struct SymbolInput {
+    /// The name of the symbol. Or give path, line and column.
+    symbol: Option<String>,
+    /// The file in which the symbol is used: a path relative to the folder of the session, or an absolute path.
+    path: Option<String>,
+    /// The line in which the symbol is used. The first one is 1.
+    line: Option<u32>,
+    /// The column in which the symbol is used. The first one is 1.
+    column: Option<u32>,
+}
+
+/// A file.
+#[derive(Deserialize, JsonSchema)]
+struct FileInput {
+    /// The file: a path relative to the folder of the session, or an absolute path. All files, if it is absent.
+    path: Option<String>,
+}
+
+/// Changes of files.
+#[derive(Deserialize, JsonSchema)]
+struct EditInput {
+    /// What the changes are for, in a few words.
+    label: Option<String>,
+    /// The changes. They must not overlap.
+    edits: Vec<EditPart>,
+}
+
+/// A change of a part of a file.
+#[derive(Deserialize, JsonSchema)]
+struct EditPart {
+    /// The file: a path relative to the folder of the session, or an absolute path.
+    path: String,
+    /// The first line of the part. The first line of a file is 1.
+    line: u32,
+    /// The first column of the part. Without it, the part begins with its line.
+    column: Option<u32>,
+    /// The last line of the part. Without it, the part ends in its first line.
+    end_line: Option<u32>,
+    /// The column behind the part. Without it, the part ends with its line.
+    end_column: Option<u32>,
+    /// The text that replaces the part.
+    new_text: String,
+}
+
+/// The name of the MCP server. It is not `ide`: Claude Code keeps that name for its own connection to an editor, and hides
+/// all other tools of such a server.
+const SERVER: &str = "editor";
+
+/// The name of the tool for an operation: `get_selection` for `get-selection`.
+fn tool_name(operation: IdeOperation) -> String {
+    operation.name().replace('-', "_")
+}
+
+impl BuiltIn for Ide {
+    const NAME: &'static str = "ide";
+
+    fn build(&self) -> acp_proxy::Component {
+        let read_only = self.read_only;
+        let proxy = add_tools(Proxy::new(Self::NAME));
+        proxy
+            .tool_server_name(SERVER)
+            .offer_tools_if(move |tool, editor| {
+                let mut all = IdeOperation::ALL.into_iter();
+                let operation = all.find(|it| tool_name(*it) == tool);
+                let is_allowed = |it: &IdeOperation| *it != IdeOperation::ApplyEdit || !read_only;
+                operation.filter(is_allowed).is_some_and(|it| editor.performs(it))
+            })
+            .into()
+    }
+}
+
+fn add_tools(proxy: Proxy) -> Proxy {
+    proxy
+        .tool_with(
+            "get_selection",
+            "Returns the text that the user has selected in the editor, with its file and lines",
+            async |_: NoInput, context| {
+                let request = GetSelection { session_id: context.session() };
+                let selection = ask(&context, request, TIMEOUT).await?;
+                output(texts::selection(selection.as_ref()), &serde_json::json!({ "selection": selection }))
+            },
+        )
+        .tool_with(
+            "open_file",
+            "Shows a file to the user in the editor",
+            async |input: OpenInput, context| {
+                let OpenInput { path, line, column } = input;
+                check_position(&path, line, column)?;
+                let done = texts::opened(&path, line);
+                let session_id = context.session();
+                ask(&context, OpenFile { url: path, line, column, session_id }, TIMEOUT).await?;
+                done.into_tool_output()
+            },
+        )
+        .tool_with(
+            "find_definition",
+            "Finds where a symbol is defined, with the editor's knowledge of the code",
+            async |input: SymbolInput, context| {
+                let SymbolInput { symbol, path: url, line, column } = input.checked()?;
+                let session_id = context.session();
+                let request = FindDefinition { url, line, column, symbol, session_id };
+                let mut found = ask(&context, request, TIMEOUT).await?;
+                output(texts::locations("definition", &mut found.locations), &found)
+            },
+        )
+        .tool_with(
+            "find_all_references",
+            "Finds where a symbol is used, with the editor's knowledge of the code",
+            async |input: SymbolInput, context| {
+                let SymbolInput { symbol, path: url, line, column } = input.checked()?;
+                let session_id = context.session();
+                let request = FindAllReferences { url, line, column, symbol, session_id };
+                let mut found = ask(&context, request, TIMEOUT).await?;
+                output(texts::locations("reference", &mut found.locations), &found)
+            },
+        )
+        .tool_with(
+            "diagnostics",
+            "Returns the errors and warnings that the editor shows, of a file or of all files",
+            async |input: FileInput, context| {
+                let session_id = context.session();
+                let request = Diagnostics { url: input.path, session_id };
+                let mut found = ask(&context, request, TIMEOUT).await?;
+                output(texts::diagnostics(&mut found.diagnostics), &found)
+            },
+        )
+        .tool_with(
+            "list_open_files",
+            "Lists the files that the user has open in the editor",
+            async |_: NoInput, context| {
+                let request = ListOpenFiles { session_id: context.session() };
+                let mut found = ask(&context, request, TIMEOUT).await?;
+                output(texts::open_files(&mut found.files), &found)
+            },
+        )
+        .tool_with(
+            "apply_edit",
+            "Proposes changes of files. The editor shows them as a diff, and the user accepts or refuses them",
+            async |input: EditInput, context| {
+                let request = input.request(context.session())?;
+                let applied = ask(&context, request, EDIT_TIMEOUT).await?;
+                output(texts::applied(&applied), &applied)
+            },
+        )
+}
+
+fn output(text: String, structured: &impl Serialize) -> Result<ToolOutput> {
+    text.into_tool_output()?.with_structured(structured)
+}
+
+/// Asks the editor. Ends when the agent cancels the tool call, and when the editor does not answer.
+async fn ask<T: Request>(
+    context: &ToolContext,
+    request: T,
+    timeout: Duration,
+) -> Result<T::Response> {
+    let editor = context.editor();
+    tokio::select! {
+        answer = editor.request(request) => answer.map_err(|why| {
+            Error::internal(format!("the editor could not do it: {}", why.message()))
+        }),
+        () = context.cancelled() => Err("the call was cancelled".into()),
+        () = tokio::time::sleep(timeout) => {
+            let seconds = timeout.as_secs();
+            Err(format!("the editor has not answered within {seconds} seconds").into())
+        }
+    }
+}
+
+/// Lines and columns begin with 1.
+fn check_position(path: &str, line: Option<u32>, column: Option<u32>) -> Result<()> {
+    if path.trim().is_empty() {
+        return Err("the path is empty; name a file".into());
+    }
+    match line == Some(0) || column == Some(0) {
+        true => Err(format!("lines and columns of {path} begin with 1, not with 0").into()),
+        false => Ok(()),
+    }
+}
+
+impl SymbolInput {
+    fn checked(self) -> Result<SymbolInput> {
+        let is_named = self.symbol.as_ref().is_some_and(|it| !it.trim().is_empty());
+        match (&self.path, self.line, self.column) {
+            (Some(path), Some(line), Some(column)) => {
+                check_position(path, Some(line), Some(column))?;
+                Ok(self)
+            }
+            (None, None, None) if is_named => Ok(self),
+            _ => Err("name the symbol with `symbol`, or a place where it is used with `path`, `line` and `column`".into()),
+        }
+    }
+}
+
+impl EditInput {
+    fn request(self, session_id: Option<String>) -> Result<ApplyEdit> {
+        if self.edits.is_empty() || self.edits.len() > MAX_EDITS {
+            return Err(format!("`edits` must have between 1 and {MAX_EDITS} changes").into());
+        }
+        let edits: Result<Vec<Edit>> = self.edits.into_iter().map(EditPart::edit).collect();
+        Ok(ApplyEdit { label: self.label, edits: edits?, session_id })
+    }
+}
+
+impl EditPart {
+    fn edit(self) -> Result<Edit> {
+        let EditPart { path, line, column, end_line, end_column, new_text } = self;
+        check_position(&path, Some(line), column)?;
+        check_position(&path, end_line, end_column)?;
+        let last = end_line.unwrap_or(line);
+        let is_reversed =
+            last < line || last == line && end_column < column && end_column.is_some();
+        if is_reversed {
+            return Err(format!("a change of {path} ends before it begins").into());
+        }
+        let start = Position { line, column };
+        let end = Some(Position { line: last, column: end_column });
+        Ok(Edit { url: path, start, end, new_text })
+    }
+}

@@ -1,0 +1,188 @@
+//! Addresses on the web, and their patterns in rules.
+
+use crate::permissions::command::words::glob;
+
+/// A pattern of addresses: a host such as `*.example.com`, or an address such as `https://example.com/docs/*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UrlPattern {
+    scheme: Option<String>,
+    host: String,
+    path: Option<String>,
+}
+
+/// The parts of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Address {
+    scheme: String,
+    host: String,
+    path: String,
+}
+
+impl UrlPattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// What is wrong, and a hint.
+    pub(crate) fn parse(text: &str) -> Result<UrlPattern, String> {
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) => (Some(scheme.to_lowercase()), rest),
+            None => (None, text),
+        };
+        let (host, path) = match rest.find('/') {
+            Some(slash) => (&rest[..slash], Some(rest[slash..].to_owned())),
+            None => (rest, None),
+        };
+        let plain = |it: char| it.is_ascii_alphanumeric() || "-._*:".contains(it);
+        if host.is_empty() || !host.chars().all(plain) {
+            return Err(format!(
+                "`{text}` is not a host; write it like `example.com`, `*.example.com` or `https://example.com/docs/*`"
+            ));
+        }
+        Ok(UrlPattern { scheme, host: host.to_lowercase(), path })
+    }
+
+    /// Whether an address matches, for a rule that denies or asks: any reading of it is enough, and a host also stands
+    /// for the hosts below it.
+    pub(crate) fn wide(&self, url: &str) -> bool {
+        readings(url).iter().any(|it| {
+            let below =
+                without_port(&it.host).strip_suffix(&self.host).is_some_and(|it| it.ends_with('.'));
+            (glob(&self.host, &it.host) || glob(&self.host, without_port(&it.host)) || below)
+                && self.fits_rest(it)
+        })
+    }
+
+    /// Whether an address matches, for a rule that allows: it can be read in one way only.
+    pub(crate) fn narrow(&self, url: &str) -> bool {
+        let Some(address) = plain_address(url) else { return false };
+        let host = match self.host.contains(':') {
+            true => address.host.as_str(),
+            false => without_port(&address.host),
+        };
+        let dots =
+            |path: &str| path.split('/').any(|it| it == ".." || it.to_lowercase().contains("%2e"));
+        glob(&self.host, host)
+            && self.fits_rest(&address)
+            && !(self.path.is_some() && dots(&address.path))
+    }
+
+    fn fits_rest(&self, address: &Address) -> bool {
+        self.scheme.as_ref().is_none_or(|it| *it == address.scheme)
+            && self.path.as_ref().is_none_or(|it| glob(it, &address.path))
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    host.split(':').next().unwrap_or_default()
+}
+
+/// An address without anything that programs read differently. `None` if there is something.
+fn plain_address(url: &str) -> Option<Address> {
+    let (scheme, rest) = url.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    if !["http", "https"].contains(&scheme.as_str()) {
+        return None;
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let plain = |it: char| it.is_ascii_alphanumeric() || "-.:".contains(it);
+    let odd = |it: char| it.is_control() || it.is_whitespace() || it == '\\';
+    if host.is_empty()
+        || !host.chars().all(plain)
+        || path.contains(odd)
+        || host.matches(':').count() > 1
+    {
+        return None;
+    }
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    Some(Address { scheme, host: host.to_ascii_lowercase(), path })
+}
+
+/// All addresses that a program may take a text for.
+fn readings(url: &str) -> Vec<Address> {
+    let url: String = url.chars().filter(|it| !it.is_control()).collect();
+    let url = url.trim().replace('\\', "/");
+    let (scheme, rest) = match url.split_once(':') {
+        Some((scheme, rest))
+            if scheme.chars().all(|it| it.is_ascii_alphanumeric() || "+-.".contains(it)) =>
+        {
+            (scheme.to_lowercase(), rest.trim_start_matches('/').to_owned())
+        }
+        _ => (String::new(), url.trim_start_matches('/').to_owned()),
+    };
+    let mut readings = Vec::new();
+    for rest in [rest.as_str(), url.as_str()] {
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        for host in authority.split('@') {
+            let host = host.trim_end_matches('.').replace(".:", ":").to_lowercase();
+            let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+            readings.push(Address { scheme: scheme.clone(), host, path });
+        }
+    }
+    readings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_that_denies_reads_an_address_in_every_way() {
+        let pattern = UrlPattern::parse("evil.com").expect("a pattern");
+        for url in [
+            "https://evil.com/x",
+            "http://EVIL.com",
+            "https://a.evil.com:8080/",
+            "https://good.com@evil.com/",
+            "https:/\\evil.com",
+            "https://evil.com.",
+            "https:evil.com",
+            "evil.com/x",
+            "//evil.com",
+            " https://evil.com",
+            "ht\ntps://evil.com",
+            "https://evil.com#@good.com",
+            "https://evil.com:443",
+        ] {
+            assert!(pattern.wide(url), "{url}");
+        }
+        assert!(
+            !pattern.wide("https://notevil.com/evil.com")
+                && !pattern.wide("https://good.com/?evil.com")
+        );
+    }
+
+    #[test]
+    fn a_rule_that_allows_reads_an_address_in_one_way() {
+        let pattern = UrlPattern::parse("*.example.com").expect("a pattern");
+        assert!(
+            pattern.narrow("https://docs.example.com/x?y#z")
+                && pattern.narrow("http://a.example.com:8080")
+        );
+        for url in [
+            "https://example.com",
+            "https://docs.example.com@evil.com/",
+            "https://evil.com\\.example.com/",
+            "https://evil.com#.example.com",
+            "ftp://docs.example.com",
+            "docs.example.com",
+            "https://docs.example.com\n",
+            "https://evil.com?.example.com",
+            "file://docs.example.com/etc/passwd",
+            "https://docs.exämple.com",
+        ] {
+            assert!(!pattern.narrow(url), "{url}");
+        }
+        let path = UrlPattern::parse("https://example.com/docs/*").expect("a pattern");
+        assert!(path.narrow("https://example.com/docs/a"));
+        for url in [
+            "http://example.com/docs/a",
+            "https://example.com/docs/../a",
+            "https://example.com/docs/%2E%2e/a",
+        ] {
+            assert!(!path.narrow(url), "{url}");
+        }
+        assert!(UrlPattern::parse("http://a b").is_err() && UrlPattern::parse("").is_err());
+    }
+}

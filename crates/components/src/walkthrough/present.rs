@@ -1,0 +1,303 @@
+//! Shows a walkthrough, waits for the user's answers, and removes it.
+
+use std::time::Duration;
+
+use acp_proxy::scp::{Capabilities, Range, ShowComment, ShowPanel};
+use acp_proxy::{Error, IntoToolOutput, Result, ToolContext, ToolOutput};
+use serde_json::{Value, json};
+use tokio::time::{Instant, interval_at, sleep, timeout};
+
+use super::Walkthrough;
+use super::ids::Subject;
+use super::input::{Tour, check_title};
+use super::places::{self, FoundPlace, file_url};
+use super::show::{self, Answers, Widgets};
+use super::tours::{Ending, Reply};
+
+/// How long the editor may take to show something.
+const EDITOR_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often the MCP client learns that the tool still waits.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// How many characters of a question are repeated in a text for the next prompt.
+const MAX_QUESTION: usize = 200;
+
+/// What the editor shows of a walkthrough.
+#[derive(Debug, Clone, Copy)]
+struct Surface {
+    panel: bool,
+    /// Whether the user can answer in the panel.
+    events: bool,
+    comments: bool,
+}
+
+impl Surface {
+    fn of(editor: &Capabilities) -> Surface {
+        let events = editor.has_additions();
+        // Comments of SCP 1.0 have no text.
+        Surface { panel: editor.html_panel, events, comments: editor.file_comment && events }
+    }
+}
+
+/// A walkthrough that is being shown.
+struct Presentation<'a> {
+    tour: &'a Tour,
+    places: &'a [FoundPlace],
+    session: &'a str,
+    /// The id of the panel.
+    id: String,
+    context: &'a ToolContext,
+}
+
+impl Presentation<'_> {
+    /// Shows the panel and the comments, as far as the editor can. Returns what it could not show.
+    async fn show(
+        &self,
+        surface: &mut Surface,
+        comments: Vec<ShowComment>,
+        widgets: Widgets,
+    ) -> Result<Option<String>> {
+        let mut problems = Vec::new();
+        if surface.panel {
+            let html = show::html(self.tour, self.places, &Answers::new(), widgets);
+            let title = self.tour.title.trim();
+            let panel = ShowPanel::new(&self.id, title, html).in_session(self.session);
+            if let Err(why) = answered(self.context.show_panel(panel)).await {
+                surface.panel = false;
+                problems.push(format!("the editor could not show the panel: {}", why.message()));
+            }
+        }
+        if !surface.panel {
+            let text = show::markdown(self.tour, self.places);
+            self.context.editor().say(self.session, text)?;
+        }
+        let count = comments.len();
+        let mut refused = 0;
+        for comment in comments {
+            if let Err(why) = answered(self.context.show_comment(comment)).await {
+                refused += 1;
+                if refused == 1 {
+                    let why = why.message();
+                    problems.push(format!("the editor could not show a comment: {why}"));
+                }
+            }
+        }
+        surface.comments &= refused < count;
+        Ok((!problems.is_empty()).then(|| problems.join("; ")))
+    }
+
+    /// Shows the answers in the panel, in place of the questions.
+    async fn show_answers(&self, answers: &Answers) {
+        let html = show::html(self.tour, self.places, answers, Widgets::Ask);
+        let panel = ShowPanel::update(&self.id).contents(html).in_session(self.session);
+        // The answers are what matters.
+        drop(answered(self.context.show_panel(panel)).await);
+    }
+}
+
+impl Walkthrough {
+    pub(super) async fn present(
+        &self,
+        tour: Tour,
+        session: &str,
+        context: &ToolContext,
+    ) -> Result<ToolOutput> {
+        tour.check()?;
+        let places = places::find(&self.tours.0.cwd(session), tour.places())?;
+        let mut surface = Surface::of(&context.editor_capabilities());
+        let title = tour.title.trim();
+        let comments = match surface.comments {
+            true => comments(session, title, &places),
+            false => Vec::new(),
+        };
+        let questions = tour.questions().map(|it| it.text.chars().take(MAX_QUESTION).collect());
+        let ids = comments.iter().map(|it| it.id.clone()).collect();
+        let old = self.tours.add(session, title, questions.collect(), ids)?;
+        for id in old {
+            // The editor may have removed it already.
+            drop(answered(context.clear_comment(id)).await);
+        }
+        let has_questions = tour.questions().next().is_some();
+        let can_answer = surface.panel && surface.events;
+        let waits = tour.wait.unwrap_or(has_questions)
+            && !self.wait.0.is_zero()
+            && (can_answer || !has_questions && !comments.is_empty());
+        let widgets = match (can_answer, waits) {
+            (true, true) => Widgets::AskAndWait,
+            (true, false) => Widgets::Ask,
+            (false, _) => Widgets::None,
+        };
+        // The wait begins first, so that no answer comes before it.
+        let reply = waits.then(|| self.tours.wait(session, title));
+        let id = Subject::panel(session, title).id();
+        let presentation = Presentation { tour: &tour, places: &places, session, id, context };
+        let problem = presentation.show(&mut surface, comments, widgets).await?;
+        let is_answerable = surface.panel && surface.events || !has_questions && surface.comments;
+        let Some(reply) = reply.filter(|_| is_answerable) else {
+            return shown(&tour, surface, problem.as_deref());
+        };
+        let reply = self.wait_for(reply, session, title, context).await;
+        let is_over = reply.ending == Ending::Answered && surface.panel && has_questions;
+        if is_over {
+            presentation.show_answers(&reply.answers).await;
+        }
+        self.result(&tour, session, reply, problem.as_deref())
+    }
+
+    /// Waits until the user has answered, the call or the turn is cancelled, or the time is over.
+    async fn wait_for(
+        &self,
+        mut reply: tokio::sync::oneshot::Receiver<Reply>,
+        session: &str,
+        title: &str,
+        context: &ToolContext,
+    ) -> Reply {
+        let timeout = sleep(self.wait.0);
+        let mut progress = interval_at(Instant::now() + PROGRESS, PROGRESS);
+        tokio::pin!(timeout);
+        let mut ticks = 0.0;
+        let ending = loop {
+            tokio::select! {
+                // An answer that is there counts, also if the call is cancelled now.
+                biased;
+                reply = &mut reply => return reply.unwrap_or_else(|_| unanswered()),
+                () = context.cancelled() => break Ending::Cancelled,
+                () = &mut timeout => break Ending::TimedOut,
+                _ = progress.tick() => {
+                    ticks += 1.0;
+                    // It is for clients that give up on silent tools.
+                    drop(context.progress(ticks, None, Some("waiting for the user")));
+                }
+            }
+        };
+        self.tours.end_wait(session, title, ending);
+        reply.await.unwrap_or_else(|_| unanswered())
+    }
+
+    /// The result of a tool call that has waited.
+    fn result(
+        &self,
+        tour: &Tour,
+        session: &str,
+        reply: Reply,
+        problem: Option<&str>,
+    ) -> Result<ToolOutput> {
+        let Reply { ending, answers, comments } = reply;
+        if ending == Ending::Cancelled {
+            let title = tour.title.trim();
+            self.tours.keep_unread(session, title, answers, comments);
+            return Err("the walkthrough is shown, but the wait for the user was cancelled".into());
+        }
+        let (status, first) = match ending {
+            Ending::Answered if answers.is_empty() && comments.is_empty() => {
+                ("answered", "The user has read the walkthrough.".to_owned())
+            }
+            Ending::Answered => ("answered", "The user has answered.".to_owned()),
+            Ending::Closed => ("closed", "The user has closed the walkthrough.".to_owned()),
+            _ => (
+                "timeout",
+                format!(
+                    "The user has not finished within {}. What the user answers later is added to the next prompt.",
+                    self.wait
+                ),
+            ),
+        };
+        let mut lines = vec![first];
+        for (number, question) in (1..).zip(tour.questions()) {
+            let answer = answers.get(&number).map_or("(no answer)", String::as_str);
+            lines.push(format!("{number}. {}\n   Answer: {answer}", question.text.trim()));
+        }
+        for (place, text) in &comments {
+            lines.push(format!("The user replied to your comment on {place}: {text}"));
+        }
+        lines.extend(problem.map(|it| format!("Note: {it}.")));
+        let question = |(number, it): (usize, &super::input::Question)| json!({ "question": it.text, "answer": answers.get(&number) });
+        let questions: Vec<Value> = (1..).zip(tour.questions()).map(question).collect();
+        let replies: Vec<Value> =
+            comments.iter().map(|(place, text)| json!({ "place": place, "text": text })).collect();
+        let structured = json!({ "status": status, "answers": questions, "replies": replies });
+        lines.join("\n").into_tool_output()?.with_structured(&structured)
+    }
+
+    /// Removes a walkthrough.
+    pub(super) async fn close(
+        &self,
+        title: &str,
+        session: &str,
+        context: &ToolContext,
+    ) -> Result<String> {
+        check_title(title)?;
+        let title = title.trim();
+        let comments = self.tours.remove(session, title);
+        let is_known = comments.is_some();
+        let surface = Surface::of(&context.editor_capabilities());
+        for id in comments.unwrap_or_default() {
+            answered(context.clear_comment(id)).await?;
+        }
+        if surface.panel {
+            // Also if the component does not know it any more, after a restart.
+            answered(context.clear_panel(Subject::panel(session, title).id())).await?;
+        }
+        Ok(match (is_known, surface.panel || surface.comments) {
+            (_, false) => "The walkthrough was shown in the chat, where it stays.".to_owned(),
+            (true, true) => format!("The walkthrough \"{title}\" is closed."),
+            (false, true) => format!("There is no walkthrough \"{title}\" any more."),
+        })
+    }
+}
+
+fn unanswered() -> Reply {
+    Reply { ending: Ending::Cancelled, answers: Answers::new(), comments: Vec::new() }
+}
+
+/// Waits for an answer of the editor, but not for ever.
+async fn answered<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = || Err(Error::internal("it has not answered in time"));
+    timeout(EDITOR_TIMEOUT, request).await.unwrap_or_else(|_| late())
+}
+
+/// The comments of the places. Places with the same lines are one comment.
+fn comments(session: &str, title: &str, places: &[FoundPlace]) -> Vec<ShowComment> {
+    let mut comments: Vec<ShowComment> = Vec::new();
+    for place in places {
+        let Some(text) = &place.comment else { continue };
+        let id = Subject::comment(session, title, &place.name()).id();
+        if let Some(same) = comments.iter_mut().find(|it| it.id == id) {
+            same.contents.iter_mut().for_each(|it| it.push_str(&format!("\n\n{text}")));
+            continue;
+        }
+        let range = match place.first == place.last {
+            true => Range::line(place.first),
+            false => Range::lines(place.first, place.last),
+        };
+        let comment = ShowComment::new(id, file_url(&place.file), range, text);
+        comments.push(comment.with_replies().in_session(session));
+    }
+    comments
+}
+
+/// The result of a tool call that does not wait.
+fn shown(tour: &Tour, surface: Surface, problem: Option<&str>) -> Result<ToolOutput> {
+    let has_questions = tour.questions().next().is_some();
+    let place =
+        match (surface.panel, surface.comments && tour.places().any(|it| it.comment.is_some())) {
+            (true, true) => "in a panel and as comments on the code",
+            (true, false) => "in a panel",
+            (false, true) => "in the chat, and as comments on the code",
+            (false, false) => "in the chat",
+        };
+    let can_answer = surface.panel && surface.events;
+    let rest = match (can_answer, has_questions) {
+        (false, true) => {
+            " The user answers the questions in the chat: end your turn, and read the next prompt."
+        }
+        (true, true) => " What the user answers is added to the next prompt.",
+        (_, false) => " What the user replies is added to the next prompt.",
+    };
+    let problem = problem.map(|it| format!(" Note: {it}.")).unwrap_or_default();
+    let status = if surface.panel { "shown" } else { "in_chat" };
+    let text = format!("The walkthrough is shown {place}.{rest}{problem}");
+    let structured = json!({ "status": status, "answers": [], "replies": [] });
+    text.into_tool_output()?.with_structured(&structured)
+}

@@ -1,0 +1,331 @@
+//! The walkthroughs that are shown, and what the user has answered.
+
+use tokio::sync::oneshot;
+
+use super::show::Answers;
+use crate::sessions::Sessions;
+
+/// How many walkthroughs a session has at once.
+const MAX_TOURS: usize = 16;
+
+/// How many texts of a session wait for its next prompt. The oldest ones are dropped.
+const MAX_TEXTS: usize = 32;
+
+/// The maximum length of an answer of the user, in bytes.
+const MAX_ANSWER: usize = 16 * 1024;
+
+/// How many turns answers may start in a session without a prompt of the user between them.
+const MAX_TURNS: u32 = 10;
+
+/// What is known of a session.
+#[derive(Debug, Default)]
+pub(super) struct SessionState {
+    tours: Vec<ShownTour>,
+    /// Texts for the next prompt.
+    texts: Vec<String>,
+    /// How many tool calls have waited.
+    waits: u64,
+    /// How many turns answers have started since the last prompt of the user.
+    turns: u32,
+}
+
+/// A walkthrough that is shown.
+#[derive(Debug, Default)]
+struct ShownTour {
+    title: String,
+    /// The texts of the questions, shortened.
+    questions: Vec<String>,
+    /// The ids of its comments.
+    comments: Vec<String>,
+    waiting: Option<Waiting>,
+}
+
+/// A tool call that waits for the user.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    end: oneshot::Sender<Reply>,
+    answers: Answers,
+    comments: Vec<(String, String)>,
+}
+
+/// How a wait ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The user has answered all questions, or has clicked the button.
+    Answered,
+    /// The user has closed the panel.
+    Closed,
+    /// The turn was cancelled, or the walkthrough was replaced.
+    Cancelled,
+    /// The user has not answered in time.
+    TimedOut,
+}
+
+/// What the user has answered to a tool call that waits.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) ending: Ending,
+    pub(super) answers: Answers,
+    /// The replies to comments: the place and the text.
+    pub(super) comments: Vec<(String, String)>,
+}
+
+/// What happens to an answer of the user.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// A tool call waits for it.
+    ByTool,
+    /// It is kept for the next prompt.
+    ForPrompt,
+    /// It says nothing that the agent needs.
+    Ignored,
+}
+
+/// All walkthroughs. It is a handle: clones share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tours(pub(super) Sessions<SessionState>);
+
+impl Tours {
+    fn with<R>(&self, session: &str, act: impl FnOnce(&mut SessionState) -> R) -> R {
+        self.0.with(session, |it| act(&mut it.state))
+    }
+
+    /// A walkthrough is about to be shown. Returns the ids of the comments of one with the same title, which are no longer
+    /// needed.
+    pub(super) fn add(
+        &self,
+        session: &str,
+        title: &str,
+        questions: Vec<String>,
+        comments: Vec<String>,
+    ) -> Result<Vec<String>, String> {
+        self.with(session, |state| {
+            let known = state.tours.iter().position(|it| it.title == title);
+            if known.is_none() && state.tours.len() >= MAX_TOURS {
+                return Err(format!(
+                    "there are {MAX_TOURS} walkthroughs in this session; use the title of one of them to replace it, or close one with close_walkthrough"
+                ));
+            }
+            let old = known.map(|index| state.tours.remove(index)).unwrap_or_default();
+            if let Some(waiting) = old.waiting {
+                waiting.end(Ending::Cancelled);
+            }
+            let gone = old.comments.into_iter().filter(|it| !comments.contains(it)).collect();
+            let title = title.to_owned();
+            state.tours.push(ShownTour { title, questions, comments, waiting: None });
+            Ok(gone)
+        })
+    }
+
+    /// Forgets a walkthrough. Returns the ids of its comments, if it is known.
+    pub(super) fn remove(&self, session: &str, title: &str) -> Option<Vec<String>> {
+        self.with(session, |state| {
+            let index = state.tours.iter().position(|it| it.title == title)?;
+            let tour = state.tours.remove(index);
+            tour.waiting.into_iter().for_each(|it| it.end(Ending::Cancelled));
+            Some(tour.comments)
+        })
+    }
+
+    /// A tool call begins to wait for the user.
+    pub(super) fn wait(&self, session: &str, title: &str) -> oneshot::Receiver<Reply> {
+        let (end, receiver) = oneshot::channel();
+        self.with(session, |state| {
+            state.waits += 1;
+            let number = state.waits;
+            let waiting = Waiting { number, end, answers: Answers::new(), comments: Vec::new() };
+            if let Some(tour) = state.find(title) {
+                tour.waiting = Some(waiting);
+            }
+        });
+        receiver
+    }
+
+    /// Ends the wait of a walkthrough. Returns whether there was one.
+    pub(super) fn end_wait(&self, session: &str, title: &str, ending: Ending) -> bool {
+        let ended = self.0.with_known(session, |it| {
+            let waiting = it.state.find(title).and_then(ShownTour::take_waiting);
+            waiting.map(|it| it.end(ending))
+        });
+        ended.flatten().is_some()
+    }
+
+    /// The number of the last wait of a session.
+    pub(super) fn last_wait(&self, session: &str) -> u64 {
+        self.0.with_known(session, |it| it.state.waits).unwrap_or_default()
+    }
+
+    /// Cancels the waits of a session, up to the one with this number.
+    pub(super) fn cancel_waits(&self, session: &str, last: u64) {
+        self.0.with_known(session, |it| {
+            let is_meant = |it: &&mut ShownTour| {
+                it.waiting.as_ref().is_some_and(|waiting| waiting.number <= last)
+            };
+            let tours = it.state.tours.iter_mut().filter(is_meant);
+            let waits = tours.filter_map(ShownTour::take_waiting);
+            waits.for_each(|it| it.end(Ending::Cancelled));
+        });
+    }
+
+    /// The component was restarted, so no tool call waits any more. What the user has answered to them is kept for the next
+    /// prompts.
+    pub(super) fn release(&self) {
+        let mut unread = Vec::new();
+        self.0.for_each(|session, it| {
+            for tour in &mut it.state.tours {
+                let waiting = tour.waiting.take();
+                unread.extend(waiting.map(|it| (session.to_owned(), tour.title.clone(), it)));
+            }
+        });
+        for (session, title, waiting) in unread {
+            self.keep_unread(&session, &title, waiting.answers, waiting.comments);
+        }
+    }
+
+    /// Keeps answers for the next prompt that a tool call does not return.
+    pub(super) fn keep_unread(
+        &self,
+        session: &str,
+        title: &str,
+        answers: Answers,
+        comments: Vec<(String, String)>,
+    ) {
+        for (number, answer) in answers {
+            self.answer(session, title, number, &answer);
+        }
+        for (place, text) in comments {
+            self.reply(session, title, &place, &text);
+        }
+    }
+
+    /// The user has answered a question.
+    pub(super) fn answer(&self, session: &str, title: &str, number: usize, answer: &str) -> Taken {
+        let answer = shortened(answer);
+        self.with(session, |state| {
+            let tour = state.find(title);
+            let question = tour.as_ref().and_then(|it| it.questions.get(number - 1)).cloned();
+            if let Some(tour) = tour
+                && let Some(mut waiting) = tour.take_waiting()
+            {
+                waiting.answers.insert(number, answer);
+                match waiting.answers.len() >= tour.questions.len() {
+                    true => waiting.end(Ending::Answered),
+                    false => tour.waiting = Some(waiting),
+                }
+                return Taken::ByTool;
+            }
+            let question = question.map(|it| format!(" ({it})")).unwrap_or_default();
+            state.keep(format!(
+                "The user answered question {number}{question} of your walkthrough \"{title}\": {answer}"
+            ))
+        })
+    }
+
+    /// The user has replied to a comment.
+    pub(super) fn reply(&self, session: &str, title: &str, place: &str, text: &str) -> Taken {
+        let text = shortened(text);
+        self.with(session, |state| {
+            if let Some(tour) = state.find(title)
+                && let Some(mut waiting) = tour.take_waiting()
+            {
+                if waiting.comments.len() < MAX_TEXTS {
+                    waiting.comments.push((place.to_owned(), text));
+                }
+                // Without a question, the reply is what the agent waits for.
+                match tour.questions.is_empty() {
+                    true => waiting.end(Ending::Answered),
+                    false => tour.waiting = Some(waiting),
+                }
+                return Taken::ByTool;
+            }
+            state.keep(format!("The user replied to your comment on {place}: {text}"))
+        })
+    }
+
+    /// The user has closed the panel.
+    pub(super) fn close(&self, session: &str, title: &str) -> Taken {
+        match self.end_wait(session, title, Ending::Closed) {
+            true => Taken::ByTool,
+            false => Taken::Ignored,
+        }
+    }
+
+    /// The user prompts the agent. Returns the texts for this prompt.
+    pub(super) fn on_prompt(&self, session: &str) -> Vec<String> {
+        let texts = self.0.with_known(session, |it| {
+            it.state.turns = 0;
+            std::mem::take(&mut it.state.texts)
+        });
+        texts.unwrap_or_default()
+    }
+
+    /// The texts for a turn that the component starts. `None` if there are none, or too many turns were started.
+    pub(super) fn take_for_turn(&self, session: &str) -> Option<Vec<String>> {
+        self.0.with_known(session, |it| {
+            let state = &mut it.state;
+            if state.texts.is_empty() || state.turns >= MAX_TURNS {
+                return None;
+            }
+            state.turns += 1;
+            Some(std::mem::take(&mut state.texts))
+        })?
+    }
+
+    /// The turn has failed: the texts wait for the next prompt.
+    pub(super) fn put_back(&self, session: &str, texts: Vec<String>) {
+        self.with(session, |state| {
+            let newer = std::mem::replace(&mut state.texts, texts);
+            state.texts.extend(newer);
+        });
+    }
+
+    /// How many walkthroughs are shown, and how many answers wait.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let (mut tours, mut texts) = (0, 0);
+        self.0.for_each(|_, it| {
+            tours += it.state.tours.len();
+            texts += it.state.texts.len();
+        });
+        (tours, texts)
+    }
+}
+
+impl SessionState {
+    fn find(&mut self, title: &str) -> Option<&mut ShownTour> {
+        self.tours.iter_mut().find(|it| it.title == title)
+    }
+
+    fn keep(&mut self, text: String) -> Taken {
+        if self.texts.len() >= MAX_TEXTS {
+            self.texts.remove(0);
+        }
+        self.texts.push(text);
+        Taken::ForPrompt
+    }
+}
+
+impl ShownTour {
+    /// The tool call that waits, unless it has ended without an answer, as with a restart.
+    fn take_waiting(&mut self) -> Option<Waiting> {
+        self.waiting.take().filter(|it| !it.end.is_closed())
+    }
+}
+
+impl Waiting {
+    fn end(self, ending: Ending) {
+        let Waiting { end, answers, comments, .. } = self;
+        // If the call has just ended, nobody reads the answer.
+        drop(end.send(Reply { ending, answers, comments }));
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let text = text.trim();
+    let mut end = MAX_ANSWER.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let more = if end < text.len() { "…" } else { "" };
+    format!("{}{more}", &text[..end])
+}

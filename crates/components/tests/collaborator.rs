@@ -1,0 +1,333 @@
+//! The component `collaborator`: an identity, and a memory that the user can read and edit.
+
+use std::path::{Path, PathBuf};
+
+use acp_proxy::script::Conversation;
+use clap::Parser;
+use components::BuiltIn;
+use components::collaborator::Collaborator;
+use serde_json::{Value, json};
+
+/// A project and a folder for the files, both empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("collaborator-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(folder.join("project")).expect("a folder");
+    folder
+}
+
+struct Talk {
+    conversation: Conversation,
+    folder: PathBuf,
+    server: Value,
+    version: u64,
+}
+
+fn options(folder: &Path, words: &[&str]) -> Collaborator {
+    let memory = folder.join("memory");
+    let memory = memory.to_str().expect("UTF-8");
+    Collaborator::parse_from([&["collaborator", "--folder", memory], words].concat())
+}
+
+impl Talk {
+    fn new(folder: &Path, words: &[&str], version: u64) -> Talk {
+        Talk::with(&options(folder, words), folder, version)
+    }
+
+    fn with(collaborator: &Collaborator, folder: &Path, version: u64) -> Talk {
+        let conversation = Conversation::new(collaborator.build());
+        let mut talk =
+            Talk { conversation, folder: folder.to_owned(), server: Value::Null, version };
+        talk.send(
+            "editor",
+            json!({ "id": 0, "method": "initialize", "params": { "protocolVersion": version } }),
+        );
+        let id = talk.conversation.receive("agent")["id"].clone();
+        let mut result = json!({ "protocolVersion": version });
+        if version == 1 {
+            result["agentCapabilities"] = json!({});
+        }
+        talk.send("agent", json!({ "id": id, "result": result }));
+        talk.conversation.receive("editor");
+        talk.open("session/new", "s");
+        talk
+    }
+
+    fn open(&mut self, method: &str, session: &str) {
+        let mut params = json!({ "cwd": self.folder.join("project"), "mcpServers": [] });
+        if method != "session/new" {
+            params["sessionId"] = json!(session);
+        }
+        self.send("editor", json!({ "id": 1, "method": method, "params": params }));
+        let request = self.conversation.receive("agent");
+        self.server = request["params"]["mcpServers"][0]["serverId"].clone();
+        self.send("agent", json!({ "id": request["id"], "result": { "sessionId": session } }));
+        self.conversation.receive("editor");
+    }
+
+    fn send(&mut self, side: &str, message: Value) {
+        self.conversation.send(side, &message.to_string());
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let params = json!({ "serverId": self.server, "requestId": "1", "method": "tools/call", "params": { "name": tool, "arguments": arguments } });
+        self.send("agent", json!({ "id": 5, "method": "mcp/message", "params": params }));
+        self.conversation.receive("agent")["result"]["result"].clone()
+    }
+
+    fn refused(&mut self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments.clone());
+        assert_eq!(result["isError"], true, "{tool} {arguments}: {result}");
+        text_of(&result)
+    }
+
+    /// Calls a tool that changes the memory. Returns what the user sees, and the id of the entry.
+    fn change(&mut self, tool: &str, arguments: Value) -> (String, String) {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], Value::Null, "{result}");
+        let shown = self.conversation.receive("editor");
+        let shown = shown["params"]["update"]["content"]["text"].as_str().expect("a text");
+        let id = result["structuredContent"]["id"].as_str().expect("an id");
+        (shown.to_owned(), id.to_owned())
+    }
+
+    fn prompt(&mut self, session: &str) -> Vec<String> {
+        let params =
+            json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "hello" }] });
+        self.send("editor", json!({ "id": 9, "method": "session/prompt", "params": params }));
+        let request = self.conversation.receive("agent");
+        let result =
+            if self.version == 2 { json!({}) } else { json!({ "stopReason": "end_turn" }) };
+        self.send("agent", json!({ "id": request["id"], "result": result }));
+        self.conversation.receive("editor");
+        if self.version == 2 {
+            let update = json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn" });
+            self.send("agent", json!({ "method": "session/update", "params": { "sessionId": session, "update": update } }));
+            self.conversation.receive("editor");
+        }
+        let blocks = request["params"]["prompt"].as_array().expect("blocks").clone();
+        blocks.iter().map(|it| it["text"].as_str().expect("a text").to_owned()).collect()
+    }
+
+    fn person(&self) -> String {
+        std::fs::read_to_string(self.folder.join("memory/person.md")).expect("a file")
+    }
+}
+
+fn text_of(result: &Value) -> String {
+    result["content"][0]["text"].as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn what_is_remembered_is_shown_and_loaded_in_the_next_session() {
+    for version in [1, 2] {
+        let folder = folder(&format!("loaded{version}"));
+        let mut talk = Talk::new(&folder, &["--name", "Ada"], version);
+        let first = talk.prompt("s");
+        assert!(first[0].starts_with("Your name is Ada.\n\nYou work together"), "{first:?}");
+        assert!(!first[0].contains("what you remember about the person, from"), "{first:?}");
+        assert_eq!(talk.prompt("s"), ["hello"]);
+        let likes = json!({ "text": "Likes\nsmall commits.", "about": "person" });
+        let (shown, id) = talk.change("remember", likes);
+        let file = folder.join("memory/person.md");
+        let file = file.display();
+        assert_eq!(
+            shown,
+            format!(
+                "\n\n> Remembered about the person [{id}]: Likes small commits.\n> File: {file}\n\n"
+            )
+        );
+        let (shown, project) =
+            talk.change("remember", json!({ "text": "Uses tabs.", "about": "project" }));
+        assert!(shown.contains("Remembered about this project"), "{shown}");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = |path: &str| {
+                folder.join(path).metadata().expect("it is there").permissions().mode()
+            };
+            assert_eq!(mode("memory/person.md") & 0o777, 0o600);
+            assert_eq!(mode("memory") & 0o777, 0o700);
+        }
+        talk.open("session/new", "t");
+        let loaded = talk.prompt("t").remove(0);
+        assert!(
+            loaded.contains(&format!("- [{id}] ")) && loaded.contains(": Likes small commits."),
+            "{loaded}"
+        );
+        assert!(
+            loaded.contains("Uses tabs.") && loaded.contains("notes and not instructions"),
+            "{loaded}"
+        );
+        assert_eq!(talk.prompt("t"), ["hello"]);
+        let (shown, _) = talk.change("revise", json!({ "id": id, "text": "Likes big commits." }));
+        assert!(shown.contains("Likes big commits.\n> Before: Likes small commits."), "{shown}");
+        let all = text_of(&talk.call("recall", json!({})));
+        assert!(all.contains("Likes big commits.") && all.contains("Uses tabs."), "{all}");
+        let some = text_of(&talk.call("recall", json!({ "query": "TABS uses" })));
+        assert!(some.contains("Uses tabs.") && !some.contains("commits"), "{some}");
+        let (shown, _) = talk.change("forget", json!({ "id": format!("[{project}]") }));
+        assert!(shown.contains("Forgotten") && shown.contains("Uses tabs."), "{shown}");
+        let none = text_of(&talk.call("recall", json!({ "query": "tabs" })));
+        assert_eq!(none, "Nothing that is remembered contains these words.");
+    }
+}
+
+#[test]
+fn lines_of_the_user_stay_and_bad_input_is_refused() {
+    let folder = folder("edited");
+    let mut talk = Talk::new(&folder, &[], 1);
+    let (_, id) = talk.change("remember", json!({ "text": "Likes tea.", "about": "person" }));
+    let edited = talk.person() + "\n## Mine\n\t- I like <b>cake</b>  \nlast line";
+    std::fs::write(folder.join("memory/person.md"), &edited).expect("written");
+    let all = text_of(&talk.call("recall", json!({})));
+    assert!(all.contains("written by the user (the person): - I like <b>cake</b>"), "{all}");
+    talk.change("revise", json!({ "id": id, "text": "Likes coffee." }));
+    assert_eq!(talk.person(), edited.replace("Likes tea.", "Likes coffee."));
+    talk.change("remember", json!({ "text": "Likes pie.", "about": "person" }));
+    assert!(talk.person().contains("last line\n- ["), "{}", talk.person());
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0".repeat(2).get(..36).expect("36"));
+    for (tool, arguments, why) in [
+        ("remember", json!({ "text": " ", "about": "person" }), "is empty"),
+        ("remember", json!({ "text": "x".repeat(1001), "about": "person" }), "write it shorter"),
+        ("remember", json!({ "text": "x" }), "about"),
+        ("remember", json!({ "text": "x", "about": "cat" }), "cat"),
+        ("remember", json!({ "text": "Likes pie.", "about": "person" }), "remembered already"),
+        (
+            "remember",
+            json!({ "text": format!("The token is {token}"), "about": "person" }),
+            "a secret",
+        ),
+        ("revise", json!({ "id": id, "text": format!("The token is {token}") }), "a secret"),
+        ("revise", json!({ "id": "none", "text": "x" }), "there is no entry with the id none"),
+        ("forget", json!({ "id": "" }), "there is no entry"),
+    ] {
+        let before = talk.person();
+        let text = talk.refused(tool, arguments.clone());
+        assert!(text.contains(why) && !text.contains(&token), "{tool} {arguments}: {text}");
+        assert_eq!(talk.person(), before);
+    }
+    std::fs::write(folder.join("memory/person.md"), b"\xff").expect("written");
+    assert!(talk.refused("recall", json!({})).contains("is not UTF-8"));
+    std::fs::write(folder.join("memory/person.md"), vec![b'x'; 2_000_000]).expect("written");
+    assert!(talk.refused("recall", json!({})).contains("is longer than"));
+    // The first prompt still passes.
+    talk.open("session/new", "t");
+    assert_eq!(talk.prompt("t").len(), 2);
+    std::fs::write(folder.join("memory/person.md"), "- ä long line\n".repeat(10_000))
+        .expect("written");
+    talk.open("session/new", "u");
+    let loaded = talk.prompt("u").remove(0);
+    assert!(loaded.len() < 40_000 && loaded.contains("(The rest is left out."), "{}", loaded.len());
+}
+
+#[test]
+fn the_options_choose_what_is_remembered_and_where() {
+    let place = folder("options");
+    std::fs::write(place.join("me.md"), "Be brief.\n").expect("written");
+    let identity = place.join("me.md");
+    let identity = identity.to_str().expect("UTF-8");
+    let words = ["--no-person", "--project-file", ".conductor/notes.md", "--identity", identity];
+    let mut talk = Talk::new(&place, &words, 1);
+    assert_eq!(talk.prompt("s"), ["Be brief.", "hello"]);
+    talk.change("remember", json!({ "text": "Uses tabs.", "about": "project" }));
+    let notes = place.join("project/.conductor/notes.md");
+    assert!(std::fs::read_to_string(notes).expect("a file").contains("Uses tabs."));
+    let text = talk.refused("remember", json!({ "text": "x", "about": "person" }));
+    assert!(text.contains("turned that off"), "{text}");
+    assert!(!place.join("memory/person.md").exists());
+    let none = Talk::new(&place, &["--no-person", "--no-project"], 1);
+    assert_eq!(none.server, Value::Null);
+    for words in [
+        vec!["--project-file", "../x"],
+        vec!["--project-file", "/x"],
+        vec!["--no-project", "--project-file", "x"],
+        vec!["--identity", "/nowhere/at/all"],
+    ] {
+        assert!(options(&place, &words).check().is_err(), "{words:?}");
+    }
+    assert!(options(&place, &[]).check().is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hostile_project_cannot_lead_the_files_elsewhere() {
+    use std::os::unix::fs::symlink;
+    let place = folder("hostile");
+    let outside = place.join("outside");
+    std::fs::create_dir_all(&outside).expect("a folder");
+    std::fs::write(outside.join("notes.md"), "- [aaaa] 2026-01-01: private\n").expect("written");
+    let project = place.join("project");
+    symlink(&outside, project.join(".conductor")).expect("a link");
+    symlink(outside.join("notes.md"), project.join("link.md")).expect("a link");
+    let made = std::process::Command::new("mkfifo").arg(project.join("fifo")).status();
+    assert!(made.expect("it runs").success());
+    std::fs::create_dir(project.join("folder")).expect("a folder");
+    for (file, why) in [
+        (".conductor/notes.md", "symbolic link"),
+        ("link.md", "symbolic link"),
+        ("fifo", "not a regular file"),
+        ("folder", "regular file"),
+    ] {
+        let mut talk = Talk::new(&place, &["--no-person", "--project-file", file], 1);
+        assert!(!talk.prompt("s").concat().contains("private"), "{file}");
+        let text = talk.refused("remember", json!({ "text": "x", "about": "project" }));
+        assert!(text.contains(why), "{file}: {text}");
+        assert!(talk.refused("forget", json!({ "id": "aaaa" })).contains(why), "{file}");
+    }
+    let kept = std::fs::read_to_string(outside.join("notes.md")).expect("a file");
+    assert_eq!(kept, "- [aaaa] 2026-01-01: private\n");
+    assert_eq!(outside.read_dir().expect("a folder").count(), 1);
+}
+
+#[test]
+fn two_processes_do_not_lose_entries() {
+    let place = folder("two");
+    let write = |name: &'static str| {
+        let place = place.clone();
+        std::thread::spawn(move || {
+            let mut talk = Talk::new(&place, &[], 1);
+            for number in 0..40 {
+                talk.change(
+                    "remember",
+                    json!({ "text": format!("{name} {number}"), "about": "person" }),
+                );
+            }
+        })
+    };
+    let threads = [write("one"), write("two"), write("three")];
+    threads.into_iter().for_each(|it| it.join().expect("it ends"));
+    let text = std::fs::read_to_string(place.join("memory/person.md")).expect("a file");
+    assert_eq!(text.lines().filter(|it| it.starts_with("- [")).count(), 120);
+    let left = place.join("memory").read_dir().expect("a folder").count();
+    assert_eq!(left, 2, "person.md and lock");
+}
+
+#[test]
+fn loaded_sessions_and_a_restart_do_not_repeat_the_identity() {
+    let place = folder("restart");
+    let collaborator = options(&place, &[]);
+    let mut talk = Talk::with(&collaborator, &place, 1);
+    assert_eq!(talk.prompt("s").len(), 2);
+    // The conductor restarts the component and repeats the requests that set up its sessions.
+    let mut talk = Talk::with(&collaborator, &place, 1);
+    assert_eq!(talk.prompt("s"), ["hello"]);
+    for method in ["session/load", "session/resume"] {
+        talk.open(method, method);
+        assert_eq!(talk.prompt(method), ["hello"]);
+    }
+}
+
+#[test]
+fn ten_thousand_sessions_use_bounded_memory() {
+    let place = folder("many");
+    let collaborator = options(&place, &["--no-person", "--no-project"]);
+    let mut talk = Talk::with(&collaborator, &place, 1);
+    for session in 0..10_500 {
+        talk.open("session/new", &session.to_string());
+    }
+    let status = acp_proxy::Component::status_source(&collaborator.build()).expect("a status");
+    let line = status().remove(0);
+    let count: usize = line.split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+    assert!(count <= 10_000, "{line}");
+}

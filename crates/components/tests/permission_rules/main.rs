@@ -1,0 +1,9 @@
+//! The rules of `permissions`, without any message: which actions they allow, deny, and ask about.
+
+mod attacks;
+mod bypass;
+mod format;
+mod hidden;
+mod paths;
+mod random;
+mod support;
