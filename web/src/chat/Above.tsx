@@ -1,0 +1,79 @@
+// The one place above the composer that changes with the state: plan, edits to review, queued messages, question.
+import { plural } from '../base/format';
+import type { Question, Step } from 'acp-conductor-client/link';
+import { Button } from '../parts/Button';
+import { Icon } from '../parts/Icon';
+import type { OnDiff, OnFile } from './Blocks';
+import { planIsOpen, type EntryOf } from './model';
+import { PermissionRow } from './Permission';
+import { PlanSummary } from './Plan';
+
+export interface AboveProps {
+  plan: readonly Step[];
+  /** How many edits wait for a review. */
+  edits: number;
+  queued: ReadonlyArray<readonly [string, EntryOf<'user'>]>;
+  questions: ReadonlyArray<readonly [string, Question]>;
+  who: string;
+  disabled: string | false;
+  /** Whether the question can be answered already. */
+  ready: boolean;
+  onReview: () => void;
+  onEditQueued: (id: string) => void;
+  onSendNow: (id: string) => void;
+  onRemoveQueued: (id: string) => void;
+  onAnswer: (id: string, choice: string) => void;
+  onFile: OnFile;
+  onDiff?: OnDiff | undefined;
+}
+
+export function Above(props: AboveProps) {
+  const question = props.questions[0];
+  const plan = planIsOpen(props.plan);
+  if (!plan && !props.edits && !props.queued.length && !question) return null;
+  return (
+    <div class="above">
+      {(plan || props.edits > 0) && (
+        <div class="above-line">
+          {plan && <PlanSummary steps={props.plan} />}
+          {props.edits > 0 && (
+            <Button kind="plain" icon="file-diff" onClick={props.onReview}>
+              {plural(props.edits, 'edit')} to review
+            </Button>
+          )}
+        </div>
+      )}
+      {props.queued.length > 0 && (
+        <section class="above-part" aria-label="Queued messages">
+          <ul role="list" class="queue">
+            {props.queued.map(([id, entry]) => (
+              <li key={id} class="queued">
+                <Icon name="clock" size={14} class="muted" />
+                <span class="muted small nowrap">Queued</span>
+                <span class="grow cut" title={entry.text}>{entry.text}</span>
+                {entry.attachments.length > 0 && (
+                  <span class="chip"><Icon name="paperclip" size={12} />{entry.attachments.length}</span>
+                )}
+                <Button kind="plain" class="queued-do" icon="pencil" label={`Edit “${short(entry.text)}”`}
+                  disabled={props.disabled} onClick={() => props.onEditQueued(id)}>Edit</Button>
+                <Button kind="plain" class="queued-do" icon="send" label={`Send now: “${short(entry.text)}”`}
+                  disabled={props.disabled} onClick={() => props.onSendNow(id)}>Send now</Button>
+                <Button kind="plain" class="queued-do" icon="trash-2" label={`Remove “${short(entry.text)}”`}
+                  disabled={props.disabled} onClick={() => props.onRemoveQueued(id)}>Remove</Button>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {question && (
+        <PermissionRow key={question[0]} question={question[1]} who={props.who} more={props.questions.length - 1}
+          disabled={props.disabled} ready={props.ready}
+          onAnswer={(choice) => props.onAnswer(question[0], choice)} onFile={props.onFile} onDiff={props.onDiff} />
+      )}
+    </div>
+  );
+}
+
+function short(text: string): string {
+  return text.length > 40 ? `${text.slice(0, 39)}…` : text;
+}

@@ -1,0 +1,16 @@
+// Runs test files with one Chromium for all of them: `node test/run.mjs FILE…`.
+
+import { spawn } from 'node:child_process';
+import { chromium } from 'playwright-core';
+import { browserOptions } from './chromium.mjs';
+
+const files = process.argv.slice(2);
+const server = await chromium.launchServer(browserOptions());
+const child = spawn(process.execPath, ['--test', '--test-concurrency=2', '--test-reporter=spec', ...files], {
+  stdio: 'inherit', env: { ...process.env, CONDUCTOR_TEST_BROWSER: server.wsEndpoint() },
+});
+// A runner that is ended ends its tests, so that they end their programs.
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
+const code = await new Promise((done) => child.once('close', (status) => done(status ?? 1)));
+await server.close();
+process.exitCode = code;
