@@ -3,25 +3,27 @@
 use std::path::{Path, PathBuf};
 
 use acp_wire::ErrorKind;
+
 use router::Mode;
 
 use crate::columns::Columns;
 use crate::config::Spec;
 use crate::host::in_process::InProcess;
-use crate::suggestion;
+use acp_wire::suggestion;
 
 /// Marks a name as that of a built-in component rather than a command.
 const PREFIX: &str = "builtin:";
 
 /// Replaces each `builtin:NAME` with the built-in component NAME. A plain NAME is replaced as well, unless it is also
-/// a command on the PATH. Returns a warning for each such ambiguous name.
+/// a command on the PATH. Returns warnings: about each such ambiguous name, and about prompts that do not pass a guard.
 ///
 /// # Errors
-/// A built-in component does not exist, cannot be used in its position, or has invalid options.
+/// A built-in component does not exist, cannot be used in its position, or has invalid options. The name of a guard is
+/// also a command on the PATH: a command must not take the place of a guard silently.
 pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
     let last = specs.len();
     let mut warnings = Vec::new();
-    for (number, spec) in (1..).zip(specs) {
+    for (number, spec) in (1..).zip(&mut *specs) {
         let exact = spec.program.strip_prefix(PREFIX).map(str::to_owned);
         let name = exact.clone().unwrap_or_else(|| spec.program.clone());
         let entry = match components::find(&name) {
@@ -29,13 +31,24 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
             None if exact.is_some() => {
                 return Err(unknown(&name));
             }
-            None => continue,
+            None => {
+                refuse_options(spec)?;
+                continue;
+            }
         };
         if let Some(path) = find_on_path(&name).filter(|_| exact.is_none()) {
+            if entry.guard {
+                let path = path.display();
+                return Err(misused(format!(
+                    "'{name}' is a built-in guard and also the command {path}; write {PREFIX}{name} to use the \
+                     guard, or {path} to run the command"
+                )));
+            }
             warnings.push(format!(
                 "'{name}' runs the command {}; write {PREFIX}{name} to use the built-in component",
                 path.display()
             ));
+            refuse_options(spec)?;
             continue;
         }
         match (mode == Mode::Agent && number == last, entry.agent) {
@@ -59,31 +72,64 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
                  environment or a working directory; use 'conductor component {name}' to run it as a process"
             )));
         }
-        let factory = entry.parse(&spec.args)?;
-        spec.in_process = Some(InProcess::of(factory));
+        let factory = entry.parse(&spec.args, &spec.options)?;
+        spec.in_process = Some(InProcess::of(factory).observing_messages(entry.observes_messages));
         spec.guard |= entry.guard;
+        spec.collects_telemetry |= entry.collects_telemetry;
         spec.program = format!("{PREFIX}{name}");
         if spec.name.starts_with(PREFIX) {
             spec.name = name;
         }
     }
+    warnings.extend(unguarded_turns(specs));
     Ok(warnings)
 }
 
+/// A warning if a component starts turns that a guard does not see, because it stands nearer to the agent.
+fn unguarded_turns(specs: &[Spec]) -> Option<String> {
+    let index = specs.iter().position(|spec| spec.guard)?;
+    let name = specs[index..].iter().find_map(starts_turns)?;
+    let guard = &specs[index].name;
+    Some(format!(
+        "the guard '{guard}' does not see the turns that '{name} --start-turn' starts; write {name} before {guard}"
+    ))
+}
+
+/// The name of a built-in component that starts turns.
+fn starts_turns(spec: &Spec) -> Option<&str> {
+    let name = spec.program.strip_prefix(PREFIX)?;
+    let options = components::find(name)?.options(&spec.args, &spec.options).ok()?;
+    (options.get("start_turn") == Some(&serde_json::Value::Bool(true))).then_some(name)
+}
+
+/// Refuses the member `options` of a program.
+fn refuse_options(spec: &Spec) -> Result<(), String> {
+    if spec.options.is_empty() {
+        return Ok(());
+    }
+    Err(misused(format!(
+        "'{}' is a program, and `options` are for built-in components; write its options into `args`",
+        spec.name
+    )))
+}
+
 /// Keeps the built-in component `log` off standard error, for a program that uses the terminal: without its option
-/// `--file`, it writes to `file`. Returns whether a component writes to `file`.
+/// `file`, it writes to `file`. Returns whether a component writes to `file`.
 pub fn keep_log_off_stderr(specs: &mut [Spec], file: &Path) -> bool {
     let is_log = |spec: &&mut Spec| match spec.program.strip_prefix(PREFIX) {
         Some(name) => name == "log",
         None => spec.program == "log" && find_on_path("log").is_none(),
     };
+    let Some(entry) = components::find("log") else { return false };
     let mut uses_file = false;
     for spec in specs.iter_mut().filter(is_log) {
-        if !spec.args.iter().any(|it| it == "--file" || it.starts_with("--file=")) {
-            spec.args.extend(["--file".to_owned(), file.display().to_string()]);
+        // `resolve` reports options that are invalid.
+        let Ok(options) = entry.options(&spec.args, &spec.options) else { continue };
+        if options.get("file").is_none_or(serde_json::Value::is_null) {
+            spec.options.insert("file".to_owned(), file.display().to_string().into());
             uses_file = true;
         }
-        spec.args.push("--no-stderr".to_owned());
+        spec.options.insert("no_stderr".to_owned(), true.into());
     }
     uses_file
 }
@@ -132,12 +178,21 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() || path.with_extension("exe").is_file()
 }
 
+/// The names of all built-in components.
+pub fn names() -> Vec<String> {
+    components::catalog::ALL.iter().map(|entry| entry.name.to_owned()).collect()
+}
+
 /// The output of `conductor components`.
 pub fn list() -> String {
-    let role = |agent: bool| if agent { "agent" } else { "proxy" };
+    let role = |entry: &components::Entry| match (entry.agent, entry.guard) {
+        (true, _) => "agent",
+        (false, true) => "guard",
+        (false, false) => "proxy",
+    };
     let rows: Vec<[String; 3]> = components::catalog::ALL
         .iter()
-        .map(|entry| [entry.name.to_owned(), role(entry.agent).to_owned(), entry.about()])
+        .map(|entry| [entry.name.to_owned(), role(entry).to_owned(), entry.about()])
         .collect();
     let columns = Columns::of(&rows);
     let mut text: String = rows.iter().map(|row| columns.line(row) + "\n").collect();
@@ -167,6 +222,50 @@ mod tests {
         assert!(specs[2].in_process.is_none());
         assert_eq!((specs[0].name.as_str(), specs[1].name.as_str()), ("sparkle", "sparkle"));
         assert_eq!(specs[0].command_line(), "builtin:sparkle --hide");
+    }
+
+    #[test]
+    fn a_component_that_starts_turns_behind_a_guard_is_reported() {
+        let warnings = |texts: &[&str]| {
+            let mut specs: Vec<Spec> = texts.iter().map(|it| Spec::parse(it).unwrap()).collect();
+            resolve(Mode::Agent, &mut specs).expect("valid")
+        };
+        let file = std::env::temp_dir().join(format!("remind-{}.toml", std::process::id()));
+        std::fs::write(&file, "start_turn = true\n").expect("written");
+        let from_file = format!("remind --config {}", file.display());
+        for remind in [
+            "remind --start-turn",
+            "walkthrough --start-turn",
+            r#"{"command":"remind","options":{"start_turn":true}}"#,
+            &from_file,
+        ] {
+            let found = warnings(&["context --text x", "filter", remind, "demo-agent"]);
+            assert!(found.len() == 1 && found[0].contains("the guard 'filter'"), "{found:?}");
+            assert_eq!(warnings(&[remind, "filter", "demo-agent"]), Vec::<String>::new());
+        }
+        assert_eq!(warnings(&["filter", "remind", "demo-agent"]), Vec::<String>::new());
+        std::fs::remove_file(file).expect("ours");
+    }
+
+    #[test]
+    fn a_log_that_has_a_file_keeps_it() {
+        let config = std::env::temp_dir().join(format!("log-{}.toml", std::process::id()));
+        std::fs::write(&config, "file = \"/config\"\n").unwrap();
+        let own = Path::new("/own");
+        for (text, uses_own) in [
+            ("log".to_owned(), true),
+            ("log --file /args".to_owned(), false),
+            (r#"{"command":"log","options":{"file":"/options"}}"#.to_owned(), false),
+            (format!("builtin:log --config {}", config.display()), false),
+        ] {
+            let mut specs = [Spec::parse(&text).unwrap()];
+            assert_eq!(keep_log_off_stderr(&mut specs, own), uses_own, "{text}");
+            let entry = components::find("log").unwrap();
+            let options = entry.options(&specs[0].args, &specs[0].options).unwrap();
+            assert_eq!(options["file"] == "/own", uses_own, "{text}");
+            assert_eq!(options["no_stderr"], true, "{text}");
+        }
+        std::fs::remove_file(config).unwrap();
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The command line: commands, options and their documentation.
 
+mod audit_args;
 mod chain_args;
+mod spent_args;
+mod studio_args;
 mod try_args;
 
 use std::path::PathBuf;
@@ -10,11 +13,16 @@ use acp_wire::ErrorKind;
 use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, Parser, Subcommand};
 
+pub use audit_args::{AuditArgs, AuditCommand, ShowArgs, VerifyArgs};
 pub use chain_args::{AgentArgs, ChainArgs, ChainOptions, ProxyArgs, Switch};
+pub use spent_args::SpentArgs;
+pub use studio_args::StudioArgs;
 pub use try_args::{Color, ShowWire, TryArgs};
 
 use crate::completion::Shell;
 use chain_args::{EXAMPLES, parse_interval};
+use spent_args::SPENT_EXAMPLES;
+use studio_args::STUDIO_EXAMPLES;
 use try_args::TRY_EXAMPLES;
 
 /// Runs an ACP agent behind a chain of proxies.
@@ -43,10 +51,15 @@ pub struct Cli {
 }
 
 /// The groups of commands in `conductor --help`.
-const GROUPS: [(&str, &[&str]); 3] = [
-    ("Run a chain, or a component", &["try", "agent", "proxy", "component", "demo-agent"]),
-    ("Look at it", &["status", "components", "errors"]),
-    ("Set-up", &["completions", "man"]),
+const GROUPS: [(&str, &[&str]); 2] = [
+    (
+        "Run a chain, or a component",
+        &["try", "studio", "agent", "proxy", "component", "demo-agent"],
+    ),
+    (
+        "Look at it, and set it up",
+        &["status", "spent", "audit", "components", "errors", "completions", "man"],
+    ),
 ];
 
 /// The position of a command in `conductor --help`.
@@ -69,9 +82,7 @@ pub fn command() -> clap::Command {
             help += &format!("  {name:<11}  {}\n", about.trim_end_matches('.'));
         }
     }
-    help += "\nOptions:\n  \
-             -h, --help     Print this help\n  \
-             -V, --version  Print the version; with --verbose also the commit\n";
+    help += "\nOptions: -h, --help; -V, --version (with --verbose also the commit)\n";
     command.help_template(help)
 }
 
@@ -119,6 +130,16 @@ pub enum Command {
     /// an error, 2 if the command line is invalid, 130 if interrupted.
     #[command(after_long_help = TRY_EXAMPLES)]
     Try(TryArgs),
+
+    /// Work with a chain on a web page: chat, files and panels.
+    ///
+    /// The page is served on this machine only. Its address, which is printed and opened in a browser,
+    /// contains a secret. The agent works in the folder of the project: other files need your permission.
+    /// Without COMPONENT, the chain is the demo agent, which needs no account and no network.
+    ///
+    /// Exit status: 0 if you end it, 1 if the page cannot be served, 2 if the command line is invalid.
+    #[command(after_long_help = STUDIO_EXAMPLES)]
+    Studio(StudioArgs),
 
     #[command(about = "Run the scripted agent that `conductor try` uses")]
     DemoAgent(components::demo::DemoAgent),
@@ -187,6 +208,23 @@ pub enum Command {
             default_missing_value = "2", value_parser = parse_interval)]
         watch: Option<Duration>,
     },
+
+    /// Show the tokens and costs that `budget` has recorded.
+    ///
+    /// Without DAY, it shows what was consumed today: a line for each session, and the sum. Numbers with `at
+    /// least` or `about` are not exact, because the agent does not report everything. A turn of unknown consumption runs,
+    /// was lost in a crash, or failed before the agent had reported anything. docs/budget.md says what each agent reports.
+    ///
+    /// Exit status: 0, also if nothing is recorded; 1 if the ledger cannot be read.
+    #[command(after_long_help = SPENT_EXAMPLES)]
+    Spent(SpentArgs),
+
+    /// Verify and show the audit log of the built-in components.
+    ///
+    /// Components such as `permissions` write what they decide to the file that `--audit FILE` names. Each
+    /// record has the hash of the record before it. docs/audit.md describes the format, and what the hashes
+    /// show and do not show.
+    Audit(AuditArgs),
 
     /// Connect an MCP client to a running conductor.
     ///

@@ -1,5 +1,6 @@
 //! The commands of the program, one module each.
 
+pub mod audit;
 pub mod chain;
 pub mod component;
 pub mod editor_hint;
@@ -8,6 +9,8 @@ pub mod manual;
 pub mod next_steps;
 pub mod output;
 pub mod screen;
+pub mod spent;
 pub mod status;
+pub mod studio;
 pub mod try_chat;
 pub mod version;

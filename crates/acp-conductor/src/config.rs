@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use acp_wire::dialect::Generation;
 use client::payload::text_without_secrets;
-use engine::{Facts, Setup};
+use engine::{Facts, KeptTelemetry, Setup};
 use router::{Chain, Component, Mode, UpdateFilter};
 use serde::Deserialize;
 
@@ -44,6 +44,12 @@ pub struct Config {
     /// Whether the chain is a component of another conductor. That conductor is informed if the chain
     /// contains a guard.
     pub nested: bool,
+    /// Whether the outer peer is another conductor: it gets all log messages and metrics of the components as they are,
+    /// and decides what the editor gets. It must be this program or use this library: other conductors do not decide.
+    pub forwards_telemetry: bool,
+    /// The names of components whose log messages and metrics leave the chain only for an editor that has asked for
+    /// them.
+    pub keeps_telemetry_of: Vec<String>,
     /// Observes all messages of the chain.
     pub tap: Option<Tap>,
     /// Records one run of the chain.
@@ -84,6 +90,8 @@ pub struct Spec {
     pub program: String,
     /// The arguments of the program.
     pub args: Vec<String>,
+    /// The options of a built-in component, in addition to those in its arguments.
+    pub options: serde_json::Map<String, serde_json::Value>,
     /// Variables that are added to the environment of the conductor. Never shown, because they often
     /// contain secrets.
     pub env: Vec<(String, String)>,
@@ -96,6 +104,9 @@ pub struct Spec {
     /// Whether the component is a guard (a filter, a rate limit, a permission check). Messages never
     /// bypass a guard.
     pub guard: bool,
+    /// Whether the component collects the log messages and metrics of the chain. They then leave the chain only for an
+    /// editor that has asked for them.
+    pub collects_telemetry: bool,
     /// What to do if the component fails, if the user has set it.
     pub on_crash: Option<OnCrash>,
     /// How often the component may be restarted, if the user has set it.
@@ -119,6 +130,8 @@ impl Config {
             cleanup: ProcessCleanup::default(),
             status: false,
             nested: mode == Mode::Proxy,
+            forwards_telemetry: false,
+            keeps_telemetry_of: Vec::new(),
             tap: None,
             journal: None,
             hung_up: None,
@@ -181,11 +194,27 @@ impl Config {
             // Without a random source no endpoint can be opened either, so this value is not used.
             nonce: random_token().unwrap_or_default(),
             nested: self.nested,
+            forwards_telemetry: self.forwards_telemetry,
+            kept_telemetry: self.kept_telemetry(),
             max_line: self.limits.max_line,
             watermarks: engine::Watermarks::DEFAULT,
             facts: facts.collect(),
-            tapped: self.tap.is_some() || tracing::enabled!(tracing::Level::DEBUG),
+            tapped: self.tap.is_some()
+                || self.in_process().any(InProcess::observes_messages)
+                || tracing::enabled!(tracing::Level::DEBUG),
         }
+    }
+
+    fn kept_telemetry(&self) -> KeptTelemetry {
+        if self.components.iter().any(|spec| spec.collects_telemetry) {
+            return KeptTelemetry::All;
+        }
+        KeptTelemetry::Of(self.keeps_telemetry_of.clone())
+    }
+
+    /// The components that run in this process.
+    pub(crate) fn in_process(&self) -> impl Iterator<Item = &InProcess> {
+        self.components.iter().filter_map(|spec| spec.in_process.as_ref())
     }
 
     /// The description of the chain for the router.

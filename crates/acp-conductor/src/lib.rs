@@ -20,13 +20,16 @@
 //!   `secret`: random tokens
 //! - [`greeting_cache`]: which greeting each command understood; `crash_cache`: which messages crash it
 //! - [`tap`]: observes the messages of a chain; [`journal`]: records a chain for replay
-//! - [`status`]: `conductor status`
-//! - [`chat`]: `conductor try`
+//! - [`status`]: `conductor status`; [`audit_table`]: `conductor audit show`;
+//!   [`spent_table`]: `conductor spent`
+//! - [`chat`]: `conductor try`; [`studio`]: `conductor studio`
 //! - [`stdio`]: the conductor's standard streams
-//! - [`log`]: the log, and the stderr of components; `columns`: tables; [`suggestion`]: "did you mean"
+//! - [`log`]: the log, and the stderr of components; `columns`: tables
 
 #![warn(missing_docs, unreachable_pub)]
 
+#[cfg(feature = "cli")]
+pub mod audit_table;
 #[cfg(feature = "cli")]
 pub mod builtin;
 #[cfg(feature = "cli")]
@@ -49,10 +52,14 @@ pub mod run;
 pub mod seat_io;
 mod secret;
 mod shutdown;
+#[cfg(feature = "cli")]
+pub mod spent_table;
 pub mod status;
 pub mod stdio;
-pub mod suggestion;
+#[cfg(feature = "cli")]
+pub mod studio;
 pub mod tap;
+mod telemetry;
 mod unauthenticated;
 mod wait_report;
 

@@ -13,12 +13,15 @@ use acp_wire::ErrorKind;
 use clap::FromArgMatches;
 
 use cli::{Cli, Command};
+use commands::audit::audit;
 use commands::chain::{explain, run};
 use commands::component::{component, serve};
 use commands::manual::{write_directory, write_manual};
 use commands::next_steps::NEXT_STEPS;
 use commands::output::{Failure, print, write_error};
+use commands::spent::spent;
 use commands::status::show_status;
+use commands::studio::studio;
 use commands::try_chat::try_chain;
 use commands::{error_page, version};
 
@@ -56,6 +59,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
         Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
         Command::Try(options) => try_chain(&options),
+        Command::Studio(options) => studio(&options),
         Command::DemoAgent(agent) => serve(components::BuiltIn::build(&agent)),
         Command::Errors { code } => print_text(&error_page::text(code.as_deref())),
         Command::Components => print_text(&acp_conductor::builtin::list()),
@@ -67,6 +71,8 @@ fn run_command(command: Command) -> Result<(), Failure> {
         }),
         Command::Component { name, options } => component(&name, &options),
         Command::Status { pid, json, watch } => show_status(pid, json, watch),
+        Command::Spent(args) => spent(&args),
+        Command::Audit(args) => audit(&args.command),
         Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(system),
         Command::Relay { port } => acp_conductor::relay::run(port).map_err(system),
         Command::Completions { shell } => print_text(shell.script()),

@@ -13,6 +13,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use acp_proxy::ChainEvent;
 use acp_wire::{ErrorKind, LinkProtocol, Message, Outcome};
 use engine::queue::Queue;
 use engine::{Command, Core, Input, Line, Observation, Output, Outputs, Port};
@@ -36,6 +37,7 @@ use crate::mcp::clients::Clients;
 use crate::seat_io::SeatIo;
 use crate::status::StatusServer;
 use crate::tap::TapEvent;
+use crate::telemetry;
 use crate::wait_report::WaitReport;
 
 /// The task yields to other tasks after this many rounds.
@@ -248,7 +250,11 @@ impl Shell {
             Output::Start { seat, incarnation } => {
                 self.seat_io(seat).incarnation = incarnation;
                 match self.start(seat, incarnation) {
-                    Ok(()) => self.emit(&TapEvent::Started { seat: self.name(seat) }),
+                    Ok(()) => {
+                        let seat = self.name(seat);
+                        self.emit(&TapEvent::Started { seat });
+                        self.show(&ChainEvent::Started { component: seat, restarts: incarnation });
+                    }
                     Err(why) => self.inputs.push_back(Input::NotStarted { seat, incarnation, why }),
                 }
             }
@@ -317,6 +323,17 @@ impl Shell {
         self.config.tap.iter().for_each(|tap| tap.emit(event));
     }
 
+    /// Shows an event to the components that observe the chain.
+    fn show(&self, event: &ChainEvent<'_>) {
+        self.config.in_process().for_each(|component| component.observe(event));
+    }
+
+    /// Shows a message to the components that observe all messages.
+    fn show_message(&self, event: &ChainEvent<'_>) {
+        let observing = self.config.in_process().filter(|it| it.observes_messages());
+        observing.for_each(|component| component.observe(event));
+    }
+
     fn on_observation(&self, observation: &Observation) {
         match observation {
             Observation::Arrived { seat, toward, dialect, message } => {
@@ -330,13 +347,26 @@ impl Shell {
                     );
                 }
                 self.emit(&TapEvent::Arrived { seat, toward, dialect: *dialect, message });
+                self.show_message(&ChainEvent::Arrived { component: seat, toward, message });
             }
             Observation::Delivered { seat, toward, dialect, message } => {
                 let (seat, toward) = (self.name(*seat), *toward);
                 self.emit(&TapEvent::Delivered { seat, toward, dialect: *dialect, message });
+                self.show_message(&ChainEvent::Delivered { component: seat, toward, message });
+            }
+            Observation::Telemetry { seat, message } => {
+                let Message::Notification(call) = message else { return };
+                let (is_ours, seat) = (seat.is_component(), self.name(*seat));
+                if is_ours {
+                    telemetry::log(seat, call);
+                }
+                self.emit(&TapEvent::Telemetry { seat, call });
+                self.show(&ChainEvent::Telemetry { component: seat, call });
             }
             Observation::Ended { seat, how } => {
-                self.emit(&TapEvent::Ended { seat: self.name(*seat), how })
+                let seat = self.name(*seat);
+                self.emit(&TapEvent::Ended { seat, how });
+                self.show(&ChainEvent::Ended { component: seat });
             }
         }
     }

@@ -131,6 +131,9 @@ pub struct Component {
     pub exit_words: Vec<String>,
     /// The last lines on standard error, at most twenty.
     pub last_words: Vec<String>,
+    /// How the component describes its state. Only built-in components that run inside the conductor do.
+    #[serde(default)]
+    pub report: Vec<String>,
     /// Messages and requests that are pending at the component.
     pub queue: Queue,
 }

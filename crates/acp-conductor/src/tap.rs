@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use acp_wire::{LinkProtocol, Message, Side};
+use acp_wire::{Call, LinkProtocol, Message, Side};
 
 /// An event in a chain. `seat` is the name of a component, or `outer` for the outer pipe.
 #[derive(Debug)]
@@ -41,6 +41,13 @@ pub enum TapEvent<'a> {
         dialect: LinkProtocol,
         /// The message.
         message: &'a Message,
+    },
+    /// A component has sent a log message or a metric. Emitted once for each message, beside the other events.
+    Telemetry {
+        /// The component, or the outer pipe if the message comes from behind the chain.
+        seat: &'a str,
+        /// The notification: `_proxy/log`, `_proxy/metric` or `_scp/log`.
+        call: &'a Call,
     },
 }
 

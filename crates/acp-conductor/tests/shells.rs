@@ -204,7 +204,7 @@ fn fish_completes_commands_components_and_values() {
     }
     let components = fish_candidates(&setup, "conductor agent ");
     assert!(components.starts_with("sparkle\tBefore the first prompt"), "{components}");
-    assert_eq!(components.lines().count(), 4, "{components}");
+    assert_eq!(components.lines().count(), components::catalog::ALL.len(), "{components}");
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn failures(place: &Path) -> Vec<Failure> {
     let nowhere = json!({"name": "bad", "command": "sh", "cwd": place.join("nowhere")});
     let silent = program("silent", "echo please log in >&2; sleep 1000");
     let mumbles = "echo 'Welcome to Bad 1.0'; exit 2";
+    let leaks = "echo no access with ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8 >&2; exit 3";
     let mut failures = vec![
         fails(named(json!("no-such-command")), "could not be started: command not found", ""),
         fails(named(json!(plain)), "the command is not executable", ""),
@@ -66,6 +67,7 @@ fn failures(place: &Path) -> Vec<Failure> {
         fails(program("leaves", "exit 0"), "exited with status 0", ""),
         fails(program("killed", "echo ouch >&2; kill -9 $$"), "by signal 9 (SIGKILL)", "ouch"),
         fails(program("mumbles", mumbles), "exited with status 2", "Welcome to Bad 1.0"),
+        fails(program("leaks", leaks), "with status 3", "no access with [redacted:github]"),
     ];
     failures.push(Failure {
         options: &["--init-timeout", "2"],

@@ -61,7 +61,7 @@ impl Awaited {
                     self.open.remove(&(at, id.detached()));
                 }
             }
-            TapEvent::Delivered { .. } => {}
+            TapEvent::Delivered { .. } | TapEvent::Telemetry { .. } => {}
         }
         let component = self.open.last().map(|it| it.0).or_else(|| self.starting());
         std::mem::replace(&mut self.component, component) != component

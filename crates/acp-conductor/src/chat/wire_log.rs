@@ -103,6 +103,8 @@ impl WireLog {
             TapEvent::Started { seat } => {
                 rows.push(self.component_row(time, seat, RowKind::Started));
             }
+            // The other events show the message on each of its hops.
+            TapEvent::Telemetry { .. } => {}
             // The end of the outer pipe is the end of the chat.
             TapEvent::Ended { seat, .. } if self.position(seat) == EDITOR => {}
             TapEvent::Ended { seat, how } => {

@@ -65,7 +65,8 @@ pub struct ChainArgs {
 
     /// What to log: error, warn, info, debug, trace, off, or a filter.
     ///
-    /// A filter is a list such as `warn,acp_conductor=debug`. Payloads are never logged.
+    /// A filter is a list such as `warn,acp_conductor=debug`. Payloads are never logged,
+    /// except for the log messages that components send.
     #[arg(long, value_name = "LEVEL|FILTER", default_value = "warn", env = "CONDUCTOR_LOG")]
     pub log: String,
 

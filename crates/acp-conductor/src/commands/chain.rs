@@ -94,6 +94,8 @@ pub fn with_chain<T>(
     }
     config.mcp_bridge = options.mcp_bridge.policy();
     apply_failure_options(&mut config, options).map_err(invalid_option)?;
+    config.forwards_telemetry |= acp_conductor::host::leftovers::is_in_conductor();
+    config.keeps_telemetry_of = acp_conductor::builtin::names();
     config.status = options.status == Switch::On;
     config.limits.initialize = options.init_timeout;
     config.limits.grace = options.grace;
@@ -112,6 +114,8 @@ pub fn with_chain<T>(
     #[cfg(not(unix))]
     let cleanup = ProcessCleanup { tag: Some(tag), ..ProcessCleanup::default() };
     config.cleanup = cleanup;
+    let (name, value) = acp_conductor::host::leftovers::variable(&format!("{tag}.component;"));
+    components::child_environment::set(name, value);
     let logs = start_log().map_err(Failure::usage)?;
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -3,6 +3,7 @@
 use std::io;
 
 use acp_wire::ErrorKind;
+use serde_json::Map;
 
 use super::output::{Failure, print, write_error};
 
@@ -14,8 +15,12 @@ pub fn component(name: &str, options: &[String]) -> Result<(), Failure> {
     if options.iter().any(|option| option == "--help" || option == "-h") {
         return print(|out| out.write_all(entry.help().as_bytes()));
     }
-    let factory = entry.parse(options).map_err(Failure::usage)?;
-    serve(factory())
+    if let Some(report) = entry.report(options).map_err(Failure::usage)? {
+        return print(|out| out.write_all(report.as_bytes()));
+    }
+    let factory = entry.parse(options, &Map::new()).map_err(Failure::usage)?;
+    let component = factory();
+    serve(if entry.guard { component.declared_as_guard() } else { component })
 }
 
 /// Runs a proxy, or an agent, on standard input and output.

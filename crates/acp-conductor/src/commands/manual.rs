@@ -64,7 +64,7 @@ fn page_name(command: &Command) -> String {
 fn whole_page(out: &mut dyn Write) -> io::Result<()> {
     let command = cli::command();
     title(out, "conductor", &command)?;
-    let synopses: Vec<String> = commands().map(|command| synopsis(&command, true)).collect();
+    let synopses: Vec<String> = commands().map(|command| synopses(&command, true)).collect();
     writeln!(out, ".SH SYNOPSIS\n{}", synopses.join("\n.br\n"))?;
     let page = clap_mangen::Man::new(command);
     page.render_description_section(out)?;
@@ -99,12 +99,33 @@ fn body(out: &mut dyn Write, command: &Command) -> io::Result<()> {
     let examples = command.get_after_long_help().map(ToString::to_string);
     command = command.after_long_help(None::<&str>);
     let page = clap_mangen::Man::new(command.clone());
-    writeln!(out, ".SH SYNOPSIS\n{}", synopsis(&command, false))?;
+    writeln!(out, ".SH SYNOPSIS\n{}", synopses(&command, false))?;
     page.render_description_section(out)?;
-    page.render_options_section(out)?;
+    if !command.has_subcommands() {
+        page.render_options_section(out)?;
+    }
+    for nested in command.get_subcommands() {
+        let name = format!("conductor {} {}", command.get_name(), nested.get_name());
+        let mut text = Vec::new();
+        let page = clap_mangen::Man::new(nested.clone().after_long_help(None::<&str>));
+        page.render_description_section(&mut text)?;
+        page.render_options_section(&mut text)?;
+        // The headings of the parts become paragraphs.
+        let text = String::from_utf8_lossy(&text);
+        let lines =
+            text.lines().filter(|line| *line != ".SH DESCRIPTION" && *line != ".SH OPTIONS");
+        let text: Vec<&str> = lines.collect();
+        writeln!(out, ".SH \"{}\"\n{}", escape(&name.to_uppercase()), text.join("\n"))?;
+        write_examples(out, nested.get_after_long_help().map(ToString::to_string), ".PP")?;
+    }
+    write_examples(out, examples, ".SH EXAMPLES")
+}
+
+/// Examples, after a heading.
+fn write_examples(out: &mut dyn Write, examples: Option<String>, heading: &str) -> io::Result<()> {
     if let Some(examples) = examples {
         let examples = examples.strip_prefix("Examples:\n").unwrap_or(&examples);
-        writeln!(out, ".SH EXAMPLES\n.nf")?;
+        writeln!(out, "{heading}\n.nf")?;
         for line in examples.lines() {
             writeln!(out, "{}", escape(line.strip_prefix("  ").unwrap_or(line)))?;
         }
@@ -113,9 +134,21 @@ fn body(out: &mut dyn Write, command: &Command) -> io::Result<()> {
     Ok(())
 }
 
+/// The synopsis of a command, or one for each of the commands that it consists of.
+fn synopses(command: &Command, short: bool) -> String {
+    let name = command.get_name();
+    let nested = command.get_subcommands();
+    let nested = nested.map(|it| synopsis(&format!("{name} {}", it.get_name()), it, short));
+    let all: Vec<String> = nested.collect();
+    match all.is_empty() {
+        true => synopsis(name, command, short),
+        false => all.join("\n.br\n"),
+    }
+}
+
 /// The command with all of its options and their values, or with `[OPTION…]` in their place.
-fn synopsis(command: &Command, short: bool) -> String {
-    let mut parts = vec![format!("\\fBconductor {}\\fR", escape(command.get_name()))];
+fn synopsis(name: &str, command: &Command, short: bool) -> String {
+    let mut parts = vec![format!("\\fBconductor {}\\fR", escape(name))];
     let is_shown = |argument: &&Arg| !argument.is_hide_set() && argument.get_id() != "help";
     let (positional, options): (Vec<&Arg>, Vec<&Arg>) =
         command.get_arguments().filter(is_shown).partition(|it| it.is_positional());

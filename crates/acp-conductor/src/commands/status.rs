@@ -73,7 +73,7 @@ fn print_status(found: &QueryResult, json: bool) -> Result<(), Failure> {
 }
 
 /// The width of the terminal, if standard output is one.
-fn terminal_width() -> Option<usize> {
+pub(super) fn terminal_width() -> Option<usize> {
     let size = stdout().is_terminal().then(crossterm::terminal::size)?;
     size.ok().map(|(width, _)| usize::from(width)).filter(|width| *width > 0)
 }

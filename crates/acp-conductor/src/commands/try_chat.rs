@@ -91,7 +91,7 @@ fn chat_options(options: &TryArgs) -> Result<chat::Options, Failure> {
         interactive,
         yes: options.yes,
         protocol: options.protocol,
-        folder: folder(options)?,
+        folder: folder(options.cwd.as_deref())?,
         mcp_servers: mcp_servers.collect::<Result<_, _>>()?,
         session,
         next_step: if is_demo { NEXT_STEP.to_owned() } else { String::new() },
@@ -107,22 +107,13 @@ fn chat_options(options: &TryArgs) -> Result<chat::Options, Failure> {
 
 /// The file with the prompts of earlier chats.
 fn history_file() -> Option<PathBuf> {
-    Some(state_folder()?.join("try-history"))
-}
-
-/// The folder of conductor for files that outlive a chat.
-fn state_folder() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let folder = set("XDG_STATE_HOME")
-        .or_else(|| set("LOCALAPPDATA"))
-        .or_else(|| Some(set("HOME")?.join(".local").join("state")))?;
-    Some(folder.join("conductor"))
+    Some(components::state_folder::path()?.join("try-history"))
 }
 
 /// Lets the built-in component `log` write to the log file, or else to a file of its own, and says where it is.
 fn keep_log_out_of_the_chat(specs: &mut [Spec], log_file: Option<&Path>) -> Result<(), Failure> {
     let own = log_file.is_none();
-    let path = match (log_file, state_folder()) {
+    let path = match (log_file, components::state_folder::path()) {
         (Some(path), _) => path.to_owned(),
         (None, Some(folder)) => folder.join("try-log.jsonl"),
         (None, None) => {
@@ -149,8 +140,8 @@ fn keep_log_out_of_the_chat(specs: &mut [Spec], log_file: Option<&Path>) -> Resu
 }
 
 /// The folder of the session: an absolute path.
-fn folder(options: &TryArgs) -> Result<PathBuf, Failure> {
-    let Some(folder) = &options.cwd else {
+pub fn folder(cwd: Option<&Path>) -> Result<PathBuf, Failure> {
+    let Some(folder) = cwd else {
         return Ok(std::env::current_dir().unwrap_or_else(|_| "/".into()));
     };
     let absolute = match folder.components().any(|it| it == Component::ParentDir) {
@@ -167,8 +158,8 @@ fn folder(options: &TryArgs) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The chain of `conductor try` without arguments: the demo agent, as a process.
-fn demo_agent() -> Result<Spec, Failure> {
+/// The chain without arguments: the demo agent, as a process.
+pub fn demo_agent() -> Result<Spec, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         let why = format!("cannot find the path of the conductor program: {error}");
         Failure::of(ErrorKind::SystemError, why)

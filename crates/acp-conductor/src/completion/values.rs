@@ -205,7 +205,9 @@ mod tests {
 
     #[test]
     fn a_component_is_completed_with_its_options() {
-        assert_eq!(values(component("", true)), ["sparkle", "context", "log"]);
+        let proxies = components::catalog::ALL.iter().filter(|entry| !entry.agent);
+        let proxies: Vec<&str> = proxies.map(|entry| entry.name).collect();
+        assert_eq!(values(component("", true)), proxies);
         assert!(values(component("", false)).contains(&"demo-agent".to_owned()));
         assert_eq!(values(component("log --level w", true)), ["log --level warn"]);
         assert_eq!(values(component("builtin:log --lev", true)), ["builtin:log --level"]);
@@ -238,7 +240,11 @@ mod tests {
             "grace",
             "pace",
             "port",
+            "listen",
             "watch",
+            "day",
+            "days",
+            "session",
         ];
         for subcommand in command(&["conductor".to_owned()]).get_subcommands() {
             for argument in subcommand.get_arguments() {

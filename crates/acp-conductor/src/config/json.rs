@@ -4,11 +4,13 @@
 use serde_json::{Map, Value};
 
 use super::{Spec, default_name, parse_dialect};
-use crate::suggestion;
+use acp_wire::suggestion;
 
 /// The members of a component.
-const MEMBERS: [&str; 10] =
-    ["name", "command", "args", "env", "cwd", "dialect", "guard", "onCrash", "restarts", "updates"];
+const MEMBERS: [&str; 11] = [
+    "name", "command", "args", "options", "env", "cwd", "dialect", "guard", "onCrash", "restarts",
+    "updates",
+];
 
 /// Other names that people and programs use for members.
 const OTHER_NAMES: [(&str, &str); 14] = [
@@ -49,6 +51,11 @@ pub(super) fn parse(text: &str) -> Result<Spec, String> {
     };
     let args = args(members.remove("args").unwrap_or_default())?;
     let env = env(members.remove("env").unwrap_or_default())?;
+    let options = match members.remove("options") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(options)) => options,
+        Some(other) => return Err(wrong_type("options", "an object", &other)),
+    };
     let name = match text_member(&mut members, "name")? {
         Some(name) if name.trim().is_empty() => return Err("`name` must not be empty".into()),
         name => name.unwrap_or_else(|| default_name(&command, &args)),
@@ -70,6 +77,7 @@ pub(super) fn parse(text: &str) -> Result<Spec, String> {
         name,
         program: command,
         args,
+        options,
         env,
         directory: text_member(&mut members, "cwd")?.map(Into::into),
         dialect: dialect.as_deref().map(parse_dialect).transpose().map_err(named("dialect"))?,
@@ -257,6 +265,7 @@ mod tests {
                 &["unknown member `colour`", "the members are name, command"],
             ),
             (r#"{"command":"a","cwd":["/"]}"#, &["`cwd` must be a string, not a list"]),
+            (r#"{"command":"a","options":["x"]}"#, &["`options` must be an object, not a list"]),
             (r#"{"command":"a","guard":"yes"}"#, &["`guard` must be true or false"]),
             (r#"{"command":"a","name":""}"#, &["`name` must not be empty"]),
             (r#"{"command":"a","dialect":"P9"}"#, &["`dialect`", "the dialects are"]),

@@ -5,7 +5,9 @@ use std::future::Future;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use acp_proxy::{ChainEvent, ChainObserver, StatusSource};
 
 use router::{ExitCause, Seat};
 use tokio::io::DuplexStream;
@@ -23,6 +25,21 @@ type RunFuture = Pin<Box<dyn Future<Output = io::Result<()>>>>;
 #[derive(Clone)]
 pub struct InProcess {
     run: Arc<dyn Fn(DuplexStream, DuplexStream) -> RunFuture + Send + Sync>,
+    /// What the conductor calls in the component that was started last.
+    hooks: Arc<Mutex<Hooks>>,
+    /// Makes the component before its thread starts, so that it misses no event of the chain.
+    prepare: Arc<dyn Fn() + Send + Sync>,
+    /// Whether the component observes the messages of the whole chain.
+    observes_messages: bool,
+}
+
+/// Functions of a running component that the conductor calls.
+#[derive(Default)]
+struct Hooks {
+    /// Describes the state of the component.
+    status: Option<StatusSource>,
+    /// Observes the chain.
+    observer: Option<ChainObserver>,
 }
 
 /// A running in-process component. Dropping it stops the component.
@@ -40,16 +57,61 @@ impl InProcess {
         F: Fn(DuplexStream, DuplexStream) -> R + Send + Sync + 'static,
         R: Future<Output = io::Result<()>> + 'static,
     {
-        InProcess { run: Arc::new(move |reader, writer| Box::pin(run(reader, writer))) }
+        let run = Arc::new(move |reader, writer| -> RunFuture { Box::pin(run(reader, writer)) });
+        InProcess { run, hooks: Arc::default(), prepare: Arc::new(|| ()), observes_messages: false }
     }
 
     /// A proxy or agent that uses the SDK. `make` creates a new one for each start.
     pub fn of<C: Into<acp_proxy::Component>>(
         make: impl Fn() -> C + Send + Sync + 'static,
     ) -> InProcess {
-        InProcess::new(move |reader, writer| {
-            make().into().log_to(|line| tracing::warn!("{line}")).serve_on(reader, writer)
-        })
+        let hooks = Arc::<Mutex<Hooks>>::default();
+        let newest = hooks.clone();
+        let make = Arc::new(move || {
+            let component: acp_proxy::Component = make().into();
+            let (status, observer) = (component.status_source(), component.chain_observer());
+            observer.iter().for_each(|observer| observer(&ChainEvent::Attached));
+            *newest.lock().unwrap_or_else(PoisonError::into_inner) = Hooks { status, observer };
+            component
+        });
+        let prepared = Arc::<Mutex<Option<acp_proxy::Component>>>::default();
+        let (make_now, slot) = (make.clone(), prepared.clone());
+        let prepare = Arc::new(move || {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(make_now());
+        });
+        let in_process = InProcess::new(move |reader, writer| {
+            let prepared = prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let component = prepared.unwrap_or_else(|| make());
+            component.log_to(|line| tracing::warn!("{line}")).serve_on(reader, writer)
+        });
+        InProcess { hooks, prepare, ..in_process }
+    }
+
+    /// Lets the component observe the messages of the whole chain.
+    #[must_use]
+    pub fn observing_messages(self, observes_messages: bool) -> InProcess {
+        InProcess { observes_messages, ..self }
+    }
+
+    /// Whether the component observes the messages of the whole chain.
+    pub(crate) fn observes_messages(&self) -> bool {
+        self.observes_messages
+    }
+
+    /// Tells the component about an event in the chain, if it observes the chain.
+    pub(crate) fn observe(&self, event: &ChainEvent<'_>) {
+        let observer = self.hooks().observer.clone();
+        observer.iter().for_each(|observer| observer(event));
+    }
+
+    fn hooks(&self) -> std::sync::MutexGuard<'_, Hooks> {
+        self.hooks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lines with which the component describes its state.
+    pub fn status_lines(&self) -> Vec<String> {
+        let status = self.hooks().status.clone();
+        status.map(|lines| lines()).unwrap_or_default()
     }
 
     pub(crate) fn start(
@@ -58,6 +120,10 @@ impl InProcess {
         (seat, incarnation): (Seat, u32),
         exits: UnboundedSender<ComponentExit>,
     ) -> io::Result<(ComponentThread, DuplexStream, DuplexStream)> {
+        if self.observes_messages {
+            // After a panic, the thread tries again and reports it.
+            let _ = std::panic::catch_unwind(AssertUnwindSafe(|| (self.prepare)()));
+        }
         let (to, reader) = tokio::io::duplex(PIPE_SIZE);
         let (writer, from) = tokio::io::duplex(PIPE_SIZE);
         let (stop, stopped) = oneshot::channel::<()>();

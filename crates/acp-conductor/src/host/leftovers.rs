@@ -53,6 +53,11 @@ pub fn variable(tag: &str) -> (&'static str, String) {
     (VARIABLE, format!("{outer}{tag}"))
 }
 
+/// Whether this process is a component of a conductor, or was started by one.
+pub fn is_in_conductor() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
 /// Kills all processes with this tag that have a pipe or socket as a standard stream.
 #[cfg(target_os = "linux")]
 pub fn kill_all(tag: &str) {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use router::{ExitCause, Seat};
+use secrets::Secrets;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc::UnboundedSender;
@@ -95,6 +96,9 @@ impl StderrTail {
     }
 }
 
+/// Set for a program that is started again. What it has known is lost.
+const RESTARTED: &str = "CONDUCTOR_RESTARTED";
+
 impl Process {
     /// Starts a component. Its exit is sent to `exits`, and each line of its stderr to `on_stderr`.
     ///
@@ -111,6 +115,9 @@ impl Process {
         let tag = cleanup.tag.map(|tag| tag.for_incarnation(seat.0, incarnation));
         command.args(&spec.args).envs(tag.iter().map(|tag| leftovers::variable(tag)));
         command.envs(spec.env.iter().map(|(name, value)| (name, value)));
+        if incarnation > 0 {
+            command.env(RESTARTED, "1");
+        }
         if let Some(directory) = &spec.directory {
             command.current_dir(directory);
         }
@@ -224,7 +231,8 @@ async fn read_stderr(
         if ends && (taken > 0 || !line.is_empty()) {
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end();
-            stderr_tail.push(truncated(text).to_owned());
+            // The kept lines are quoted to the editor, past every guard of the chain.
+            stderr_tail.push(truncated(&Secrets::standard().redact(text)).to_owned());
             on_stderr(text);
             line.clear();
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use router::{ExitCause, StartFailure, StartProblem};
 
 use crate::config::Spec;
-use crate::suggestion;
+use acp_wire::suggestion;
 
 /// Programs that users often do not have, and what to install.
 const TOOLS: [(&str, &str); 18] = [

@@ -124,6 +124,7 @@ impl Shell {
             last_exit: exit.map(|exit| exit.description()),
             exit_words: exit.map(|exit| exit.quoted_output().to_vec()).unwrap_or_default(),
             last_words: last_lines(peer.recent_output()).to_vec(),
+            report: self.report_of(seat),
             queue: Queue {
                 out_bytes: self.core.queued(seat, &self.out),
                 held_messages,
@@ -133,6 +134,19 @@ impl Shell {
         }
     }
 }
+
+impl Shell {
+    /// How a component in this process describes its state.
+    fn report_of(&self, seat: Seat) -> Vec<String> {
+        let spec = seat.index().checked_sub(1).and_then(|index| self.config.components.get(index));
+        let in_process = spec.and_then(|spec| spec.in_process.as_ref());
+        let lines = in_process.map(|it| it.status_lines()).unwrap_or_default();
+        lines.into_iter().take(MAX_REPORT_LINES).collect()
+    }
+}
+
+/// The maximum number of lines with which a component describes its state.
+const MAX_REPORT_LINES: usize = 20;
 
 /// The last lines of a component's output.
 fn last_lines(output: &[String]) -> &[String] {

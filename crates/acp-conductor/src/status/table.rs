@@ -108,6 +108,7 @@ fn table(text: &mut String, components: &[Component], width: Option<usize>) {
         if let Some(component) = index.checked_sub(1).and_then(|index| components.get(index)) {
             last_exit(text, component);
             next_start(text, component);
+            report(text, component, width.unwrap_or(WIDTH));
         }
     }
 }
@@ -168,6 +169,13 @@ fn next_start(text: &mut String, component: &Component) {
     }
 }
 
+/// Appends how the component describes its state.
+fn report(text: &mut String, component: &Component, width: usize) {
+    for line in &component.report {
+        let _ = writeln!(text, "     {}", shorten(&printable(line), width.saturating_sub(5)));
+    }
+}
+
 /// Formats a duration with its two largest units: `12s`, `3m 12s`, `2h 5m`, `3d 4h`.
 fn format_duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0) as u64;
@@ -225,6 +233,7 @@ mod tests {
             last_exit: None,
             exit_words: Vec::new(),
             last_words: Vec::new(),
+            report: Vec::new(),
             queue: Queue::default(),
         }
     }
@@ -260,17 +269,17 @@ mod tests {
         (agent.pid, agent.uptime_seconds) = (None, None);
         agent.next_start = Some(NextStart { attempt: 3, in_seconds: 0.42 });
         agent.queue = Queue { out_bytes: 1_600_000, held_messages: 3, held_bytes: 9, owes: 1 };
+        let mut sparkle = component(1, "sparkle", "builtin:sparkle");
+        sparkle.report = vec!["2 of 3 sessions\u{1b}[2J".to_owned()];
         let expected = "\
 100  agent  up 1h 0m  1 open request  in /home/me
   #  name     role   dialect  pid  state       restarts  up      queue             owes  command
   1  sparkle  proxy  P5       101  live        0         3m 12s  0 B               0     builtin:sparkle
+     2 of 3 sessions·[2J
   2  agent    agent  plain    –    restarting  12        –       1.5 MiB + 3 held  1     agent --acp
      next start: attempt 3, in 0.4s
 ";
-        assert_eq!(
-            shown(status(vec![component(1, "sparkle", "builtin:sparkle"), agent])),
-            expected
-        );
+        assert_eq!(shown(status(vec![sparkle, agent])), expected);
     }
 
     #[test]

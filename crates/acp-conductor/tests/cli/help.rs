@@ -8,13 +8,16 @@ use super::{assert_mentions, conductor, printed};
 
 const OPTIONS: [&str; 7] =
     ["--init-timeout", "--grace", "--max-line", "--status", "--log", "--log-file", "--journal"];
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 13] = [
     "try",
+    "studio",
     "agent",
     "proxy",
     "component",
     "demo-agent",
     "status",
+    "spent",
+    "audit",
     "components",
     "errors",
     "completions",

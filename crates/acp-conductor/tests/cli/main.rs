@@ -2,6 +2,7 @@
 
 #![cfg(unix)]
 
+mod audit;
 mod help;
 mod terminal;
 

@@ -1,5 +1,16 @@
 //! The built-in components: by name in a chain, as programs, and under the reference conductor.
 
+mod budget;
+mod cache;
+mod filter;
+mod guards;
+mod hooks;
+mod killed;
+mod metrics;
+mod permissions;
+mod rate_limit;
+mod remind;
+mod scp;
 mod sparkle;
 
 use std::process::Command;
@@ -29,14 +40,19 @@ fn start_chain(setup: TestChainBuilder, proxies: &[&str]) -> (TestChain, Scripte
 }
 
 fn greet_agent(chain: &mut TestChain) -> ScriptedComponent {
+    greet_agent_with(
+        chain,
+        r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
+    )
+}
+
+/// The editor greets the agent, and the agent answers with this result.
+fn greet_agent_with(chain: &mut TestChain, result: &str) -> ScriptedComponent {
     let greeting = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
     chain.editor.send(&greeting.to_string());
     let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
-    agent.answer(
-        &greeting,
-        r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
-    );
+    agent.answer(&greeting, result);
     agent
 }
 
@@ -104,6 +120,27 @@ fn a_command_on_the_path_takes_precedence_over_a_built_in_component() {
 }
 
 #[test]
+fn a_command_on_the_path_does_not_take_the_place_of_a_guard() {
+    let bin = directory("components-guard-path");
+    let command =
+        write_script(&bin, "filter", &format!("exec '{}'", binary("transparent").display()));
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a PATH"));
+    let run = |component: &str| {
+        let mut conductor = Command::new(conductor_path());
+        conductor.env("PATH", &path).args(["agent", component, "demo-agent"]);
+        conductor.stdin(std::process::Stdio::null()).output().expect("it runs")
+    };
+    let output = run("filter");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("write builtin:filter to use the guard"), "{stderr}");
+    for component in ["builtin:filter", &command.display().to_string()] {
+        let output = run(component);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
 fn wrong_component_arguments_are_reported_before_anything_starts() {
     for (component, why) in [
         ("builtin:nothing", "there is no built-in component 'nothing'"),
@@ -128,7 +165,7 @@ fn the_list_and_the_help_show_every_built_in_component() {
         String::from_utf8(output.stdout).expect("text")
     };
     let list = print(&["components"]);
-    for name in ["sparkle", "context", "log"] {
+    for name in ["sparkle", "context", "log", "permissions", "budget"] {
         assert!(list.lines().any(|line| line.starts_with(name)), "{list}");
         let help = print(&["component", name, "--help"]);
         assert!(help.contains(&format!("conductor component {name}")), "{help}");

@@ -37,8 +37,20 @@ const AGENTS: [&str; 16] = [
 const PROXIES: [&str; 6] = ["my-proxy", "node", "python3", "first", "second", "third"];
 
 /// Runs `conductor`. If the command is `conductor agent`, it also acts as the editor: it sends `initialize`, prints the
-/// answer and disconnects.
+/// answer and disconnects. `conductor studio` is ended when it has printed its address.
 const EDITOR: &str = r#"
+if [ "$1" = studio ]; then
+    pipes=$(mktemp -d)
+    mkfifo "$pipes/out"
+    "$REAL" "$@" >"$pipes/out" &
+    exec 4<"$pipes/out"
+    rm -r "$pipes"
+    read -r address <&4
+    kill -TERM $!
+    wait $! || exit
+    printf '%s\n' "$address"
+    exit
+fi
 # A chain can be a component of another one.
 if [ "$1" != agent ] || [ -n "$IN_A_CHAIN" ]; then export IN_A_CHAIN=1; exec "$REAL" "$@"; fi
 for word; do case "$word" in --explain | --help) exec "$REAL" "$@" ;; esac; done

@@ -9,7 +9,7 @@ use testkit::rpc::{cancel, error, id_of, notification, request, result};
 use testkit::test_chain::{Peer, ScriptedComponent, TestChain, assert_gone, parse, with_timeout};
 
 use crate::generation::{ALL, P3, P5};
-use crate::scripted_proxy::{AGENT_RESULT, initialize};
+use crate::scripted_proxy::{AGENT_RESULT, ScriptedProxy, initialize};
 use crate::{SHORT_GRACE, new_setup};
 
 const SECRET: &str = "CONDUCTOR_SECRET";
@@ -19,7 +19,8 @@ const SCP_EDITOR: &str = r#"{"protocolVersion":1,"clientCapabilities":{},"_meta"
 /// The answer of a proxy that supports SCP.
 const SCP_PROXY: &str = r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0","proxy":true}}}"#;
 
-// Checklist 93, 94: additional methods of SCP and related protocols pass like any other.
+// Checklist 93, 94: additional methods of SCP and related protocols pass. Inside the chain the id of a panel has a mark
+// with its owner; all other bytes stay.
 
 const REQUESTS: [(&str, &str, &str); 5] = [
     ("_scp/html_panel/show", r#"{"id":"u","label":"Tour","contents":"<p>hi</p>"}"#, "null"),
@@ -52,11 +53,15 @@ fn scp_messages_pass_unchanged_through_every_generation() {
             // From the agent.
             agent.send(&request("1", method, params));
             let received_request = proxy.line();
+            let passing = match method.contains("_scp/") {
+                true => with_mark(params, &received_request),
+                false => params.to_owned(),
+            };
             assert_eq!(
                 received_request,
-                generation.received(id_of(&received_request), method, params)
+                generation.received(id_of(&received_request), method, &passing)
             );
-            proxy.send(&request("1", method, params));
+            proxy.send(&request("1", method, &passing));
             let at_editor = chain.editor.line();
             assert_eq!(at_editor, request(id_of(&at_editor), method, params));
             chain.editor.send(&result(id_of(&at_editor), shown));
@@ -89,6 +94,39 @@ fn scp_messages_pass_unchanged_through_every_generation() {
     }
 }
 
+/// The params with the marked id that is in a line.
+fn with_mark(params: &str, line: &str) -> String {
+    let start = line.find("conductor.").expect("a mark");
+    let mark = line[start..].split_once("u\"").expect("the id u").0;
+    params.replace(r#""id":"u""#, &format!(r#""id":"{mark}u""#))
+}
+
+/// The proxy and the agent use the same id. The messages of the editor reach the right one.
+#[test]
+fn a_proxy_of_every_generation_has_panels_of_its_own() {
+    let show = "_scp/html_panel/show";
+    for generation in ALL {
+        let pin = format!("1={}", generation.name);
+        let mut chain = new_setup().option(&["--dialect", &pin]).run_agent(&["old", "agent"]);
+        let (mut proxies, mut agent) =
+            initialize(&mut chain, &[("old", generation, &[generation.greeting])]);
+        let proxy = &mut proxies[0];
+        proxy.send(&notification(show, r#"{"id":"u"}"#));
+        assert_eq!(chain.editor.line(), notification(show, r#"{"id":"u"}"#));
+        agent.send(&notification(show, r#"{"id":"u"}"#));
+        let marked = with_mark(r#"{"id":"u"}"#, &proxy.line());
+        proxy.send(&notification(show, &marked));
+        assert_eq!(chain.editor.line(), notification(show, &marked));
+        let closed = "_scp/html_panel/closed";
+        chain.editor.send(&notification(closed, r#"{"id":"u"}"#));
+        chain.editor.send(&notification(closed, &marked));
+        assert_eq!(proxy.line(), notification(closed, r#"{"id":"u"}"#));
+        assert_eq!(proxy.line(), notification(closed, &marked));
+        proxy.send(&generation.sent_notification(closed, &marked));
+        assert_eq!(agent.line(), notification(closed, r#"{"id":"u"}"#));
+    }
+}
+
 // Checklist 95: an SCP proxy starts its successor itself.
 
 /// A recognized SCP proxy, and the request with the server that it has to start.
@@ -96,12 +134,19 @@ struct ScpChain {
     test: TestChain,
     proxy: ScriptedComponent,
     proxy_request: Value,
+    /// The `initialize` for the proxy.
+    greeting: Value,
 }
 
 impl ScpChain {
     fn new(options: &[&str]) -> ScpChain {
+        ScpChain::with_editor(options, SCP_EDITOR)
+    }
+
+    /// The editor has these params of `initialize`.
+    fn with_editor(options: &[&str], editor: &'static str) -> ScpChain {
         let mut chain = new_setup().option(options).run_named(&["walkthrough", "agent"]);
-        chain.editor.send(&request("1", "initialize", SCP_EDITOR));
+        chain.editor.send(&request("1", "initialize", editor));
         let mut proxy = chain.wait_for_component("walkthrough");
         if !options.contains(&"--dialect") {
             for method in ["proxy/initialize", "_proxy/initialize"] {
@@ -117,7 +162,7 @@ impl ScpChain {
         );
         proxy.answer(&greeting, SCP_PROXY);
         let proxy_request = proxy.request("_scp/proxy");
-        ScpChain { test: chain, proxy, proxy_request }
+        ScpChain { test: chain, proxy, proxy_request, greeting }
     }
 
     fn server(&self) -> &Value {
@@ -198,6 +243,27 @@ fn an_scp_proxy_starts_the_relay_and_messages_pass_through_it() {
         scp.test.editor.send(&notification("_x/next", ""));
         assert_eq!(scp.proxy.line(), notification("_x/next", ""));
     }
+}
+
+/// The proxy and the agent use the same id.
+#[test]
+fn an_scp_proxy_has_panels_of_its_own() {
+    let mut scp = ScpChain::new(&[]);
+    let mut agent = scp.start_relay();
+    let ScpChain { test: chain, proxy, .. } = &mut scp;
+    let (show, closed) = ("_scp/html_panel/show", "_scp/html_panel/closed");
+    proxy.send(&notification(show, r#"{"id":"u"}"#));
+    assert_eq!(chain.editor.line(), notification(show, r#"{"id":"u"}"#));
+    agent.send(&notification(show, r#"{"id":"u"}"#));
+    let marked = with_mark(r#"{"id":"u"}"#, &proxy.child().line());
+    proxy.send(&notification(show, &marked));
+    assert_eq!(chain.editor.line(), notification(show, &marked));
+    chain.editor.send(&notification(closed, r#"{"id":"u"}"#));
+    assert_eq!(proxy.line(), notification(closed, r#"{"id":"u"}"#));
+    chain.editor.send(&notification(closed, &marked));
+    assert_eq!(proxy.line(), notification(closed, &marked));
+    proxy.child().send(&notification(closed, &marked));
+    assert_eq!(agent.line(), notification(closed, r#"{"id":"u"}"#));
 }
 
 /// Every user of the machine can read a command line.
@@ -314,6 +380,66 @@ fn a_proxy_that_does_not_support_scp_proxy_requests_still_works() {
         assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(1), &json!(1)));
         agent.send(&notification("session/update", "{}"));
         assert_eq!(old.line(), P3.received_notification("session/update", "{}"));
+    }
+}
+
+/// The params of an editor with panels, which does not start chains itself.
+const PANEL_EDITOR: &str = r#"{"protocolVersion":1,"clientCapabilities":{"fs":{},"_meta":{"symposium":{"version":"1.1","html_panel":true,"file_comment":true,"ide_operation":["get-selection","open-file"]}}}}"#;
+
+/// The editor is not an SCP editor that sends `_scp/proxy`: the chain is complete.
+#[test]
+fn the_panels_of_an_editor_are_known_to_every_proxy_and_to_the_agent() {
+    for generation in ALL {
+        let pin = format!("1={}", generation.name);
+        let mut chain = new_setup().option(&["--dialect", &pin]).run_agent(&["old", "agent"]);
+        chain.editor.send(&request("0", "initialize", PANEL_EDITOR));
+        let mut proxy = ScriptedProxy::wait_for(&mut chain, "old", generation);
+        let greeting = proxy.request(generation.greeting);
+        let known = &greeting["params"]["clientCapabilities"]["_meta"]["symposium"];
+        let all = &parse(PANEL_EDITOR)["clientCapabilities"]["_meta"]["symposium"];
+        for name in ["version", "html_panel", "file_comment", "ide_operation"] {
+            assert_eq!(known[name], all[name], "{} {name}", generation.name);
+        }
+        proxy.forward_greeting(&greeting);
+        let mut agent = chain.wait_for_component("agent");
+        let received = agent.request("initialize");
+        assert_eq!(received["params"], parse(PANEL_EDITOR), "{}", generation.name);
+    }
+}
+
+/// The proxy passes on what it has received.
+#[test]
+fn the_panels_of_an_editor_are_known_to_an_scp_proxy() {
+    for options in [&[][..], &["--dialect", "1=P0"]] {
+        let mut scp = ScpChain::with_editor(options, PANEL_EDITOR);
+        let params = scp.greeting["params"].clone();
+        let all = &parse(PANEL_EDITOR)["clientCapabilities"]["_meta"]["symposium"];
+        for name in ["html_panel", "file_comment", "ide_operation"] {
+            assert_eq!(params["_meta"]["symposium"][name], all[name], "{name}");
+            let capabilities = &params["clientCapabilities"]["_meta"]["symposium"];
+            assert_eq!(capabilities[name], all[name], "{name}");
+        }
+        let server = scp.server().clone();
+        scp.proxy.start_child(&server);
+        let mut agent = scp.test.wait_for_component("agent");
+        scp.proxy.child().send(&request("0", "initialize", &params.to_string()));
+        assert_eq!(agent.request("initialize")["params"], parse(PANEL_EDITOR));
+    }
+}
+
+/// A parent conductor of each generation passes on what the editor supports. The chain does not take the parent for
+/// an SCP editor.
+#[test]
+fn a_nested_chain_knows_the_panels_of_the_editor() {
+    for generation in ALL {
+        let params = generation.offered(&parse(PANEL_EDITOR)).to_string();
+        let setup = new_setup();
+        let first = setup.scripted_command("first");
+        let mut chain = setup.run("proxy", &[first]);
+        chain.editor.send(&request("0", generation.greeting, &params));
+        let mut first = chain.wait_for_component("first");
+        let greeting = first.request("proxy/initialize");
+        assert_eq!(greeting["params"], P5.offered(&parse(PANEL_EDITOR)), "{}", generation.name);
     }
 }
 

@@ -6,9 +6,17 @@
 //! `CONDUCTOR=/path/to/another cargo test --test interop` runs the same tests with another conductor, to see
 //! which program causes a failure.
 
+mod budget;
 mod faults;
+mod filter;
 mod generations;
+mod hooks;
+mod library;
 mod mcp;
+mod metrics;
+mod permissions;
+mod rate_limit;
+mod recordings;
 mod run;
 mod scripts;
 mod sdks;

@@ -46,7 +46,7 @@ fn a_chain_is_shown_with_its_components_and_open_requests() {
             "number": index + 1, "name": role, "command": null, "role": role, "dialect": dialect,
             "guard": false, "policy": policies[index], "state": "live", "pid": pid, "restarts": 0,
             "nextStart": null, "uptimeSeconds": null, "lastExit": null, "exitWords": [], "lastWords": [],
-            "queue": {"outBytes": 0, "heldMessages": 0, "heldBytes": 0, "owes": 1},
+            "report": [], "queue": {"outBytes": 0, "heldMessages": 0, "heldBytes": 0, "owes": 1},
         });
         assert_eq!(component, expected);
     }
