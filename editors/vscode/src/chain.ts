@@ -1,0 +1,401 @@
+// The chain of this window: whether it can run, its start and its end. One `Editor` of the library for each start.
+import { join } from 'node:path';
+import * as vscode from 'vscode';
+import type { Editor, LinkHost } from 'acp-conductor-client';
+import { followEvents, describeEvent } from 'acp-conductor-client/events';
+import type { Action, Chain, Entry } from 'acp-conductor-client/link';
+import { chosenChain, componentNames, loginCommand, type ChainSpec } from './chains';
+import { Comments } from './comments';
+import type { Documents } from './documents';
+import { Edits } from './edits';
+import type { Log } from './events';
+import { fileHost } from './files';
+import { Keeper } from './keep';
+import { openFile } from './open';
+import { operations } from './operations';
+import { onPageRequest } from './page-requests';
+import { Panels } from './panels';
+import { foldersByUse, pathOf, shownPath, usualFolder } from './places';
+import { allNamed } from './offers';
+import { chainsOfConfiguration, findConductor, type Found } from './program';
+import { settings } from './settings';
+import { errorLine } from './stderr';
+import { setContext } from './small';
+
+/** Why no chain runs, or that one does. */
+export type Situation =
+  | { is: 'untrusted' | 'noFolder' | 'noChain' | 'stopped' | 'starting' | 'idle' | 'on' }
+  | { is: 'noProgram' | 'wrongChain'; problem: string };
+
+/** What belongs to one run of a chain. */
+export interface Run {
+  spec: ChainSpec;
+  folder: string;
+  /** The session of before that goes on. */
+  continues: string | null;
+  editor: Editor;
+  link: LinkHost;
+  edits: Edits;
+  panels: Panels;
+  comments: Comments;
+  keeper: Keeper | null;
+  unfollow: (() => void)[];
+}
+
+export class ChainControl {
+  situation: Situation = { is: 'idle' };
+  run: Run | null = null;
+  /** The session that the person looks at. */
+  session: string | null = null;
+
+  private readonly changes = new vscode.EventEmitter<void>();
+  readonly onDidChange = this.changes.event;
+  private readonly chainChanges = new vscode.EventEmitter<Chain>();
+  /** The state of the chain has changed: it runs, needs a log-in, or has ended. */
+  readonly onDidChangeChain = this.chainChanges.event;
+  private readonly askChanges = new vscode.EventEmitter<void>();
+  /** A session has another state: it works, asks, or is idle. */
+  readonly onDidChangeSessions = this.askChanges.event;
+  /** The setting of the chain changes because the person has just chosen it. */
+  choosing = false;
+  /** Whether a person has sent a message since the chain was started. */
+  wasUsed = false;
+  private starting: Promise<void> | null = null;
+  private restarting = false;
+  /** Of one program: its named chains. They are read once. */
+  private configured: { path: string; chains: Promise<ChainSpec[]> } | null = null;
+  private found: Found | null = null;
+
+  constructor(private readonly context: vscode.ExtensionContext, readonly log: Log, readonly documents: Documents) {}
+
+  /** The state of the chain, if there is one. */
+  get chain(): Chain | null {
+    const entry = this.run?.editor.topics.get('chain', 'chain');
+    return entry?.kind === 'chain' ? entry : null;
+  }
+
+  get isAlive(): boolean {
+    return this.run !== null && this.chain?.state !== 'ended';
+  }
+
+  /** Starts the chain if nothing keeps it from running, and if the person has not ended it. */
+  async ensure(): Promise<void> {
+    if (this.run || this.situation.is === 'stopped') return;
+    await this.start();
+  }
+
+  /** Starts the chain. Two starts at a time are one. */
+  start(): Promise<void> {
+    this.starting ??= this.tryStart().finally(() => {
+      this.starting = null;
+      this.changes.fire();
+    });
+    return this.starting;
+  }
+
+  /** Whether the chain is being started. */
+  get isStarting(): boolean {
+    return this.starting !== null || this.restarting;
+  }
+
+  /** Resolves when no start is under way. */
+  async settled(): Promise<void> {
+    await this.starting;
+  }
+
+  async restart(): Promise<void> {
+    await this.starting;
+    this.restarting = true;
+    try {
+      await this.end();
+      const start = this.start();
+      this.restarting = false;
+      await start;
+    } finally {
+      this.restarting = false;
+    }
+  }
+
+  /** Uses another chain from now on: the value of the setting. */
+  async choose(value: string | string[]): Promise<void> {
+    this.choosing = true;
+    try {
+      await settings.setChain(value);
+    } finally {
+      this.choosing = false;
+    }
+    await this.restart();
+  }
+
+  /** Ends the chain because the person wants it. */
+  async stop(): Promise<void> {
+    await this.starting;
+    if (!this.run) return;
+    await this.end();
+    this.become({ is: 'stopped' });
+  }
+
+  /** Ends the chain and its processes. What was said is kept first. */
+  async end(): Promise<void> {
+    const { run } = this;
+    if (!run) return;
+    run.keeper?.flush();
+    this.run = null;
+    for (const unfollow of run.unfollow) unfollow();
+    run.panels.dispose();
+    run.comments.dispose();
+    run.edits.dispose();
+    await run.editor.stop();
+    this.log.own({ event: 'stop' });
+    this.changes.fire();
+  }
+
+  /** Looks for the program. */
+  async program(): Promise<Found> {
+    const found = await findConductor(settings.path());
+    if ('path' in found) {
+      const known = this.found && 'path' in this.found && this.found.path === found.path;
+      if (!known) this.log.own({ event: 'program', ...found });
+    } else this.log.own({ event: 'no program', problem: found.problem });
+    this.found = found;
+    setContext('hasProgram', 'path' in found);
+    return found;
+  }
+
+  /** The chains of conductor's own configuration, if it has one. */
+  async configuredChains(): Promise<ChainSpec[]> {
+    const found = await this.program();
+    if (!('path' in found)) return [];
+    const { path } = found;
+    if (this.configured?.path !== path) this.configured = { path, chains: chainsOfConfiguration(path) };
+    return this.configured.chains;
+  }
+
+  /** Does what the person does in the chat, a panel or a comment. */
+  async act(action: Action): Promise<unknown> {
+    const { run } = this;
+    if (!run) throw new Error('No chain runs.');
+    switch (action.op) {
+      case 'newSession': return this.newSession(run);
+      case 'answerEdit': return run.edits.answer(action.edit, action.accept);
+      case 'logIn': {
+        const login = this.chain?.logins.find(({ id }) => id === action.login);
+        return login?.command ? this.logInByTerminal(run, login.name, login.command) : run.editor.do(action);
+      }
+      default: return run.editor.do(action);
+    }
+  }
+
+  /** The session that the person looks at, or the newest one that can be used. */
+  currentSession(): string | null {
+    const sessions = this.run?.editor.topics.entries('sessions') ?? [];
+    if (sessions.some(([id]) => id === this.session)) return this.session;
+    return sessions.filter(([, entry]) => entry.kind === 'session' && entry.state !== 'saved').at(-1)?.[0] ?? null;
+  }
+
+  /** The person looks at a session. */
+  showSession(id: string): void {
+    if (this.session === id) return;
+    this.session = id;
+    this.run?.keeper?.show(id);
+    this.log.own({ event: 'session shown', session: id });
+  }
+
+  /** Sends a prompt to the session that the person looks at. */
+  async prompt(text: string): Promise<void> {
+    await this.ensure();
+    const session = this.currentSession();
+    if (session === null) throw new Error('There is no session yet.');
+    await this.act({ op: 'prompt', session, text, attachments: [] });
+  }
+
+  private become(situation: Situation): void {
+    this.situation = situation;
+    if (situation.is !== 'on' && situation.is !== 'starting') {
+      this.log.own({ event: 'off', why: 'problem' in situation ? situation.problem : situation.is });
+    }
+    this.changes.fire();
+  }
+
+  private async tryStart(): Promise<void> {
+    if (this.run && this.isAlive) return;
+    if (this.run) await this.end();
+    if (!vscode.workspace.isTrusted) return this.become({ is: 'untrusted' });
+    const folder = usualFolder();
+    if (!folder) return this.become({ is: 'noFolder' });
+    this.become({ is: 'starting' });
+    const found = await this.program();
+    if (!('path' in found)) return this.become({ is: 'noProgram', problem: found.problem });
+    const chosen = await this.chosen();
+    if (chosen === null) return this.become({ is: 'noChain' });
+    if ('problem' in chosen) return this.become({ is: 'wrongChain', problem: chosen.problem });
+    await this.open(found.path, chosen.chain, folder.uri.fsPath);
+    this.become({ is: 'on' });
+  }
+
+  /** The chain of the settings. The configuration is asked only for a name that they do not have. */
+  private async chosen() {
+    const setting = settings.chain();
+    const first = chosenChain(setting, allNamed([]));
+    if (first === null || ('chain' in first && first.chain.components.length > 1)) return first;
+    return chosenChain(setting, allNamed(await this.configuredChains()));
+  }
+
+  private async open(program: string, spec: ChainSpec, folder: string): Promise<void> {
+    // The library is large. It is read when it is first needed.
+    const { Editor, LinkHost } = await import('acp-conductor-client');
+    const { log } = this;
+    const keeper = this.keeper();
+    const kept = keeper?.load(spec.components) ?? { conversations: [], current: null };
+    const folderOf = (session: string | null) => {
+      const entry = session === null ? undefined : editor.topics.get('sessions', session);
+      return entry?.kind === 'session' ? entry.cwd : folder;
+    };
+    // The operations need the topics of the editor, and the editor needs the operations.
+    const later: { edits: Edits | null } = { edits: null };
+    const edits = { propose: (...words: Parameters<Edits['propose']>) => {
+      if (!later.edits) throw new Error('the editor has not started');
+      return later.edits.propose(...words);
+    } };
+    const editor = new Editor({
+      program: { command: program, args: this.words(spec), cwd: folder, env: settings.environment() },
+      folder,
+      components: componentNames(spec.components),
+      client: { name: 'conductor-vscode', title: 'Conductor for VS Code', version: this.version },
+      host: {
+        ...fileHost(folder, log), terminals: true, panels: true, comments: true,
+        operations: operations({ log, edits, folderOf }),
+      },
+      restored: kept.conversations,
+      ...(kept.current === null ? {} : { continue: kept.current }),
+      log: ({ level, component, text }) => log.component(level, component, text),
+      stderr: (line) => {
+        const { level, text } = errorLine(line);
+        log.write(level, text);
+      },
+      ...(settings.logMessages() ? { trace: (direction, message) => log.trace(direction, message) } : {}),
+    });
+    later.edits = new Edits(editor.topics, folder, this.documents, log);
+    const { topics } = editor;
+    const act = (action: Action) => this.act(action);
+    this.run = {
+      spec, folder, editor, keeper, continues: kept.current,
+      link: new LinkHost(topics, () => ({ chat: true, title: spec.name, folder }), act),
+      edits: later.edits,
+      panels: new Panels(topics, {
+        extension: this.context.extensionUri, log, act, request: (message) => onPageRequest(this, message),
+      }),
+      comments: new Comments(topics, folder, {
+        log, act, ask: (text) => this.prompt(text),
+        icon: vscode.Uri.joinPath(this.context.extensionUri, 'images/icon.png'),
+        author: () => this.chain?.agent ?? componentNames(spec.components).at(-1) ?? 'Agent',
+      }),
+      unfollow: [
+        followEvents(topics, (event) => {
+          log.follow(event, describeEvent(event));
+          if (event.event !== 'prompt') return;
+          this.wasUsed = true;
+          setContext('prompted', true);
+        }),
+        topics.follow((topic, change) => this.follow(topic, change)),
+      ],
+    };
+    this.session = kept.current;
+    this.wasUsed = false;
+    log.own({
+      event: 'start', chain: componentNames(spec.components), folder, restored: kept.conversations.length,
+      continues: kept.current,
+    });
+    editor.start();
+  }
+
+  private get version(): string {
+    const { version }: { version?: unknown } = this.context.extension.packageJSON;
+    return typeof version === 'string' ? version : '0';
+  }
+
+  /** The words after `conductor`. */
+  private words({ components }: ChainSpec): string[] {
+    const options = settings.options();
+    const hasLevel = options.some((word) => word === '--log' || word.startsWith('--log='));
+    const level = hasLevel ? [] : ['--log', settings.logLevel()];
+    return ['agent', ...level, ...options, '--', ...components];
+  }
+
+  private keeper(): Keeper | null {
+    const storage = this.context.storageUri;
+    if (!storage || settings.keptConversations() === 0) return null;
+    const conversations = () => this.run?.editor.conversations() ?? [];
+    return new Keeper(join(storage.fsPath, 'conversations'), settings.keptConversations, conversations, {
+      problem: (text) => this.log.write('warn', text),
+      kept: (count) => this.log.own({ event: 'kept', conversations: count }),
+    });
+  }
+
+  private follow(topic: string, change: { c: string; id?: string }): void {
+    const keeper = this.run?.keeper;
+    if (topic.startsWith('session/')) keeper?.touch(topic.slice('session/'.length));
+    else if (topic === 'sessions') {
+      if (change.c === 'del' && change.id !== undefined) keeper?.forget(change.id);
+      else if (change.id !== undefined) keeper?.touch(change.id);
+      this.askChanges.fire();
+    } else if (topic === 'chain' && change.id === 'chain' && this.chain) {
+      if (this.chain.state === 'ended') this.run?.edits.withdrawAll();
+      this.chainChanges.fire(this.chain);
+    }
+  }
+
+  /** A new session. Where there are several folders, the person chooses one. */
+  private async newSession(run: Run): Promise<string> {
+    const { topics } = run.editor;
+    const isOpen = (entry: Entry) => entry.kind === 'session' && entry.state !== 'saved';
+    const [first, second] = topics.entries('sessions').filter(([, entry]) => isOpen(entry));
+    // A message that was written before the first session was shown belongs to that one.
+    if (!first) return run.editor.newSession(run.folder);
+    const isUsed = topics.entries(`session/${first[0]}`).some(([, { kind }]) => kind === 'user' || kind === 'agent');
+    if (!second && !isUsed && this.session === null) return first[0];
+    const folders = foldersByUse();
+    if (folders.length < 2) return run.editor.newSession(folders[0]?.uri.fsPath ?? run.folder);
+    const items = folders.map((folder) => ({ label: folder.name, description: folder.uri.fsPath, folder }));
+    const picked = await vscode.window.showQuickPick(items, {
+      // The chat gets the focus at the same time, and must not close the list.
+      title: 'The folder of the new session', placeHolder: 'The agent works in this folder', ignoreFocusOut: true,
+    });
+    if (!picked) throw new Error('No folder was chosen.');
+    return run.editor.newSession(picked.folder.uri.fsPath);
+  }
+
+  /** Opens a file that a page names. */
+  async openFile(path: string, line: number | null): Promise<void> {
+    const folder = this.run?.folder ?? usualFolder()?.uri.fsPath ?? '/';
+    try {
+      await openFile(pathOf(path, folder), line === null ? null : { line, column: 1 }, true);
+    } catch {
+      void vscode.window.showWarningMessage(`There is no file ${path}.`);
+    }
+  }
+
+  /** Shows a change that a page names. */
+  async showDiff(path: string, old: string | null, text: string): Promise<void> {
+    const file = pathOf(path, this.run?.folder ?? '/');
+    await this.documents.showDiff(file, old, text, `${shownPath(file)} (${old === null ? 'new file' : 'change'})`);
+  }
+
+  /** A log-in that needs a terminal: its command runs there. When it has ended, the chain is started again. */
+  private async logInByTerminal(run: Run, name: string, command: string): Promise<null> {
+    const env: Record<string, string | null> = {};
+    for (const [name, value] of Object.entries(settings.environment())) env[name] = value ?? null;
+    const terminal = vscode.window.createTerminal({ name, cwd: run.folder, env });
+    terminal.show();
+    terminal.sendText(loginCommand(command, run.spec.components.at(-1) ?? ''));
+    const closed = vscode.window.onDidCloseTerminal((it) => {
+      if (it !== terminal) return;
+      closed.dispose();
+      if (this.run === run && this.chain?.state === 'login') void this.restart();
+    });
+    const answer = await vscode.window.showInformationMessage(
+      'Complete the log-in in the terminal. Then start the chain again.', 'Restart Chain');
+    if (answer && this.run === run) await this.restart();
+    return null;
+  }
+}

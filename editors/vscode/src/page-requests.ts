@@ -1,0 +1,46 @@
+// What pages ask VS Code for: to open files, changes, panels and links, and to run a few commands.
+import * as vscode from 'vscode';
+import type { ChainControl } from './chain';
+
+/** The commands that a page may ask for. The others are keys that VS Code does not see in the frame of a panel. */
+const allowed = [
+  'conductor.startChain', 'conductor.restartChain', 'conductor.chooseChain',
+  'workbench.action.showCommands', 'workbench.action.quickOpen', 'workbench.action.toggleSidebarVisibility',
+  'workbench.action.togglePanel', 'workbench.action.closeActiveEditor', 'workbench.action.nextEditor',
+  'workbench.action.previousEditor', 'workbench.action.focusNextPart', 'workbench.action.focusPreviousPart',
+];
+
+/** Does what a page asks for. What is not known is ignored. */
+export function onPageRequest(control: ChainControl, message: object): void {
+  const member = (name: string): unknown => Reflect.get(message, name);
+  const text = (name: string): string | null => {
+    const value = member(name);
+    return typeof value === 'string' ? value : null;
+  };
+  const path = text('path');
+  switch (member('host')) {
+    case 'openFile': {
+      const line = member('line');
+      if (path !== null) void control.openFile(path, typeof line === 'number' ? line : null);
+      return;
+    }
+    case 'openDiff': {
+      const after = text('new');
+      if (path !== null && after !== null) void control.showDiff(path, text('old'), after);
+      return;
+    }
+    case 'openPanel': return control.run?.panels.reveal(text('id') ?? '');
+    case 'openLink': return openLink(text('href') ?? '');
+    case 'showLog': return control.log.output.show();
+    case 'command': {
+      const asked = text('command') ?? '';
+      const command = asked === 'conductor.start' ? 'conductor.startChain' : asked;
+      if (allowed.includes(command)) void vscode.commands.executeCommand(command);
+    }
+  }
+}
+
+/** VS Code asks the person before it opens an address that she does not trust. */
+function openLink(href: string): void {
+  if (/^(https?|mailto):/i.test(href)) void vscode.env.openExternal(vscode.Uri.parse(href, true));
+}

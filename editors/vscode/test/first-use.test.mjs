@@ -1,0 +1,91 @@
+// The first use: nothing is installed, nothing is chosen, the folder is not trusted, or the package is new.
+import assert from 'node:assert/strict';
+import { chmod, readFile, symlink, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { openWindow, program, project, startServer, test, until } from './harness.mjs';
+
+/** A PATH without the program, but with what it runs. */
+const bare = `${dirname(process.execPath)}:/usr/bin:/bin`;
+
+let packaged;
+/** A VS Code in which the package was installed. */
+const installed = () => (packaged ??= startServer({ load: 'vsix' }));
+
+test('without the program, the chat says how to get it, and finds it later', async (t) => {
+  const own = await startServer({ t, program: false, env: { PATH: bare }, settings: { 'conductor.chain': ['demo-agent'] } });
+  const window = await openWindow(own, { t });
+  const chat = await window.openChat();
+  await window.event('no program');
+  const text = await chat.locator('body').innerText();
+  assert.match(text, /conductor/);
+  assert.match(text, /install/i);
+  await window.picture('no-program');
+  // The person installs it where programs of a user are.
+  await mkdir(join(own.home, '.local/bin'), { recursive: true });
+  await symlink(program(), join(own.home, '.local/bin/conductor'));
+  await window.command('Conductor: Find the Program conductor');
+  await window.event('program');
+  await window.event('chain', (it) => it.state === 'running');
+});
+
+test('a program that is too old or broken is named', async (t) => {
+  const folder = await project({ t, files: { 'conductor': '#!/bin/sh\necho "this is not it"\nexit 3\n' } });
+  await chmod(join(folder, 'conductor'), 0o755);
+  const settings = { 'conductor.path': join(folder, 'conductor'), 'conductor.chain': ['demo-agent'] };
+  const window = await openWindow(await installed(), { t, settings });
+  const chat = await window.openChat();
+  const { problem } = await window.event('no program');
+  assert.ok(problem.includes(join(folder, 'conductor')), problem);
+  await chat.getByText(join(folder, 'conductor')).first().waitFor();
+});
+
+test('in a folder that is not trusted, nothing is started', async (t) => {
+  const own = await startServer({
+    t, trust: true, settings: { 'security.workspace.trust.startupPrompt': 'never', 'security.workspace.trust.banner': 'never' },
+  });
+  const marker = join(await project({ t }), 'started');
+  const evil = join(await project({ t, files: { 'evil': `#!/bin/sh\ntouch ${marker}\n` } }), 'evil');
+  await chmod(evil, 0o755);
+  const window = await openWindow(own, { t, settings: { 'conductor.path': evil, 'conductor.chain': [evil] } });
+  const chat = await window.openChat();
+  await chat.getByText(/trust/i).first().waitFor();
+  await window.picture('untrusted');
+  assert.equal(window.events('start').length, 0);
+  await assert.rejects(readFile(marker), 'nothing of the folder was run');
+  await writeFile(join(window.folder, '.vscode/settings.json'), JSON.stringify({ 'conductor.chain': ['demo-agent'] }));
+  await chat.getByRole('button', { name: /trust/i }).first().click();
+  await until(async () => {
+    const button = window.page.getByRole('button', { name: /^(Trust|Yes)/ }).first();
+    if (await button.isVisible()) await button.click({ timeout: 2_000 });
+    return window.events('chain').some((it) => it.state === 'running');
+  }, 'the chain after the folder is trusted');
+});
+
+test('the package that was installed works', async (t) => {
+  const window = await openWindow(await installed(), { t, settings: { 'conductor.chain': ['demo-agent --pace 0'] } });
+  const chat = await window.startChat();
+  await window.ask('hello', chat);
+});
+
+test('the pages of the first use are shown', async (t) => {
+  const window = await openWindow(await installed(), { t });
+  await window.command('Conductor: Get Started');
+  await window.page.getByText('Find the program conductor').first().waitFor();
+  await window.picture('get-started');
+});
+
+test('without a chain, the person chooses one', async (t) => {
+  const code = await installed();
+  const window = await openWindow(code, { t });
+  const chat = await window.openChat();
+  await window.event('off');
+  await window.picture('no-chain');
+  await chat.getByRole('button', { name: /[Cc]hoose/ }).first().click();
+  await window.row(/demo/i).waitFor();
+  await window.picture('choose-chain');
+  await window.choose(/demo/i);
+  await window.event('chain', (it) => it.state === 'running');
+  await window.ask('hello', chat);
+  const settings = JSON.parse(await readFile(join(code.data, 'User/settings.json'), 'utf8'));
+  assert.match(JSON.stringify(settings['conductor.chain']), /demo-agent/);
+});

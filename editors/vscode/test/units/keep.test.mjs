@@ -1,0 +1,112 @@
+// Conversations on disk: nothing is lost, files are private, and there is a limit.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+import { load } from './load.mjs';
+
+const { chosen, decode, encode, fileName, Keeper } = await load('keep');
+
+const conversation = (id, time, ...texts) => ({
+  id, session: { title: `Session ${id}`, cwd: '/p', state: 'idle', time },
+  entries: texts.map((text, index) => [`u:${index}`, { kind: 'user', text, attachments: [], queued: false, time }]),
+});
+
+/** A keeper in a new folder. `restart` makes another one, as the next window has it. */
+function keeping(t, source, most = 30) {
+  const folder = join(mkdtempSync(join(tmpdir(), 'conductor-keep-')), 'conversations');
+  t.after(() => rmSync(join(folder, '..'), { recursive: true, force: true }));
+  const problems = [];
+  const report = { problem: (text) => problems.push(text), kept: () => {} };
+  const make = () => new Keeper(folder, () => most, () => source, report);
+  return { folder, problems, make };
+}
+
+test('a conversation is the same after it was written and read', () => {
+  const one = conversation('s-1', 5, 'hello', 'a 🎉 "text"');
+  one.entries.push(['draft', { kind: 'draft', text: 'half' }]);
+  assert.deepEqual(decode(encode(one)), one);
+});
+
+test('what cannot be read is left out, and what is no conversation is none', () => {
+  const one = conversation('s', 1, 'hello');
+  one.entries.push(['x', { kind: 'of another version' }]);
+  assert.equal(decode(encode(one)).entries.length, 1);
+  const empty = '[{"t":"snap","topic":"sessions","at":0,"entries":[]}]';
+  for (const text of ['', '{}', '[]', 'null', empty]) assert.equal(decode(text), null);
+});
+
+test('of a conversation that is too long, the newest entries and the draft are kept', () => {
+  const one = conversation('s', 1, 'old '.repeat(100), 'new');
+  one.entries.unshift(['draft', { kind: 'draft', text: 'half' }]);
+  const kept = decode(encode(one, 300));
+  assert.deepEqual(kept.entries.map(([, entry]) => entry.kind), ['note', 'draft', 'user']);
+  assert.equal(kept.entries.at(-1)[1].text, 'new');
+});
+
+test('empty conversations are not kept, and the oldest are dropped', () => {
+  const all = [
+    conversation('old', 1, 'a'), conversation('empty', 9), conversation('new', 3, 'a'), conversation('middle', 2, 'a'),
+  ];
+  assert.deepEqual(chosen(all, 2).map(({ id }) => id), ['new', 'middle']);
+});
+
+test('the next window shows the conversations, and continues the last one', (t) => {
+  const source = [conversation('a', 1, 'first'), conversation('b', 2, 'second')];
+  const { folder, make, problems } = keeping(t, source);
+  const keeper = make();
+  assert.deepEqual(keeper.load(['x']), { conversations: [], current: null });
+  for (const { id } of source) keeper.touch(id);
+  keeper.show('a');
+  keeper.flush();
+  assert.deepEqual(make().load(['x']), { conversations: source, current: 'a' });
+  // The agent of another chain does not know the session.
+  assert.deepEqual(make().load(['y']), { conversations: source, current: null });
+  for (const name of readdirSync(folder)) {
+    assert.equal(statSync(join(folder, name)).mode & 0o077, 0, `${name} is private`);
+  }
+  assert.equal(statSync(folder).mode & 0o077, 0);
+  assert.equal(readdirSync(folder).some((name) => name.endsWith('.part')), false);
+  assert.deepEqual(problems, []);
+});
+
+test('a change is written by itself, without a flush', async (t) => {
+  const source = [conversation('a', 1, 'first')];
+  const { folder, make } = keeping(t, source);
+  make().touch('a');
+  const end = Date.now() + 10_000;
+  const written = () => { try { return readdirSync(folder).includes(fileName('a')); } catch { return false; } };
+  while (!written() && Date.now() < end) await new Promise((done) => setTimeout(done, 5));
+  assert.ok(written());
+});
+
+test('a closed conversation is gone, and so is one above the limit', (t) => {
+  const source = [conversation('a', 1, 'x'), conversation('b', 2, 'x'), conversation('c', 3, 'x')];
+  const { make } = keeping(t, source, 2);
+  const keeper = make();
+  for (const { id } of source) keeper.touch(id);
+  keeper.flush();
+  assert.deepEqual(make().load([]).conversations.map(({ id }) => id), ['b', 'c']);
+  keeper.forget('b');
+  assert.deepEqual(make().load([]).conversations.map(({ id }) => id), ['c']);
+});
+
+test('other files and broken ones do no harm, and a folder that cannot be written is reported', (t) => {
+  const source = [conversation('a', 1, 'x')];
+  const { folder, make } = keeping(t, source);
+  const keeper = make();
+  keeper.touch('a');
+  keeper.flush();
+  writeFileSync(join(folder, fileName('broken')), '{');
+  writeFileSync(join(folder, 'note.txt'), 'mine');
+  writeFileSync(join(folder, 'current.json'), '}');
+  assert.deepEqual(make().load([]), { conversations: source, current: null });
+  const problems = [];
+  const blocked = new Keeper(join(folder, 'note.txt'), () => 5, () => source, {
+    problem: (text) => problems.push(text), kept: () => assert.fail('nothing was kept'),
+  });
+  blocked.touch('a');
+  blocked.flush();
+  assert.match(problems[0], /conversations were not kept/);
+});

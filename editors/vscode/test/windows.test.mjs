@@ -1,0 +1,82 @@
+// Windows: what stays after a reload, several folders, the end of a window, and themes.
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { openWindow, program, project, server, test, until } from './harness.mjs';
+
+const demo = { 'conductor.chain': ['demo-agent --pace 0'] };
+
+test('a reload keeps the conversation and the message that is being written', async (t) => {
+  const window = await openWindow(await server(), { t, settings: demo });
+  await window.ask('remember these words', await window.startChat());
+  await window.chat().getByLabel('Message', { exact: true }).fill('half a mess');
+  await until(() => window.server.keeps('half a mess'), 'the message on the disk');
+  const starts = window.events('start').length;
+  await window.reload();
+  const chat = window.chat();
+  await until(() => window.events('start').length > starts, 'the second start');
+  await chat.getByText('remember these words').first().waitFor();
+  await until(async () => (await chat.getByLabel('Message', { exact: true }).inputValue()) === 'half a mess', 'the draft');
+  await chat.getByLabel('Message', { exact: true }).fill('');
+  await window.ask('and these', chat);
+  await window.told(/remember these words[^]*and these/, chat);
+});
+
+test('no program is left after a window is closed, also in the middle of an answer', async (t) => {
+  const code = await server();
+  const window = await openWindow(code, { t, settings: demo });
+  await window.send('hang', await window.startChat());
+  await window.chat().locator('.stop').waitFor();
+  const ours = () => code.processes(program()).filter((it) => it.command.includes('demo-agent'));
+  assert.ok(ours().length > 0);
+  await window.close();
+  assert.deepEqual(ours(), []);
+});
+
+test('no program is left after the browser is gone', async (t) => {
+  const code = await server();
+  const window = await openWindow(code, { t, settings: demo });
+  await window.send('hang', await window.startChat());
+  await window.chat().locator('.stop').waitFor();
+  await window.page.close();
+  // VS Code waits some seconds for the browser to come back.
+  await until(() => !code.processes(program()).some((it) => it.command.includes('demo-agent')), 'the end of the chain');
+  // The extension has ended the chain itself.
+  await window.event('stop');
+});
+
+test('a workspace with several folders: a session knows its folder', async (t) => {
+  const [one, two] = [await project({ t, files: { 'one.txt': '1\n' } }), await project({ t, files: { 'two.txt': '2\n' } })];
+  const place = await project({ t });
+  const path = join(place, 'both.code-workspace');
+  await writeFile(path, JSON.stringify({ folders: [{ path: one, name: 'one' }, { path: two, name: 'two' }], settings: demo }));
+  const window = await openWindow(await server(), { t, workspace: path });
+  const chat = await window.startChat();
+  assert.equal((await window.event('start')).folder, one);
+  await window.ask('read one.txt', chat);
+  // A file of the other folder is inside of the workspace, so it is read without a question.
+  await window.ask(`read ${join(two, 'two.txt')}`, chat);
+  assert.equal(window.events('question').length, 0);
+  const shown = window.events('session shown').length;
+  await window.command('Conductor: New Session');
+  await window.choose('two');
+  await until(() => window.events('session shown').length > shown, 'the new session');
+  await until(async () => !/one\.txt/.test(await chat.locator('.conversation').innerText()), 'an empty conversation');
+  await window.ask('read two.txt', chat);
+  assert.match(window.events('message').at(-1).text, /^two\.txt has 1 line/);
+});
+
+test('the chat follows the theme: light and high contrast', async (t) => {
+  const window = await openWindow(await server(), { t, settings: demo });
+  const chat = await window.startChat();
+  await window.ask('show all', chat);
+  const path = join(window.folder, '.vscode/settings.json');
+  for (const [theme, kind] of [
+    ['Default Light Modern', 'vscode-light'], ['Default High Contrast', 'vscode-high-contrast'],
+    ['Default High Contrast Light', 'vscode-high-contrast-light'],
+  ]) {
+    await writeFile(path, JSON.stringify({ ...demo, 'workbench.colorTheme': theme }));
+    await chat.locator(`body.${kind}[data-vscode-theme-name="${theme}"], body.${kind}`).first().waitFor();
+    await window.picture(theme.replaceAll(' ', '-').toLowerCase());
+  }
+});
