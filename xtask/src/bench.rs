@@ -4,7 +4,8 @@
 //! # Layout
 //! - [`contender`]: the compared programs, and how each is started
 //! - [`chain`]: one running chain, with the benchmark as its editor
-//! - [`probe`], [`tool`]: the measurements; [`proxy_cost`]: what one proxy adds to a prompt
+//! - [`probe`], [`tool`]: the measurements; [`proxy_cost`]: what one proxy adds to a prompt; [`component_cost`]: what
+//!   each built-in component adds to a message
 //! - [`metric`], [`results`]: the metrics, and their figures from all rounds
 //! - [`target`], [`report`]: the targets for the figures, and `BENCHMARKS.md`
 //! - [`machine`]: CPU affinity, CPU time and memory
@@ -13,6 +14,7 @@
 //! on.
 
 mod chain;
+mod component_cost;
 mod contender;
 mod machine;
 mod metric;
@@ -45,7 +47,8 @@ pub const USAGE: &str = "[--quick] [--no-reference] [--only WORD] [--no-write] [
   --only WORD      only measurements with WORD in their name (start-up, prompt-pinned, prompt-unpinned,
                    stream-pinned, stream-unpinned, big-1, big-8, asks, sessions, tool-pinned,
                    tool-unpinned, tool-http-pinned, tool-http-unpinned, tool-memory,
-                   tool-http-memory, proxy-cost); writes nothing
+                   tool-http-memory, proxy-cost); writes nothing. component-cost, the cost of the
+                   built-in components, is measured only by name, and writes its section
   --no-write       leave BENCHMARKS.md as it is
   --no-build       measure the release binaries as they are
   --ours PROGRAM   measure another program in our place; writes nothing";
@@ -62,12 +65,19 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         return run_optimised(arguments);
     }
     let bin = bin_directory()?;
-    let reference = if options.no_reference { None } else { Some(REFERENCE.installed()?) };
+    let reference = if options.no_reference || options.only_components() {
+        None
+    } else {
+        Some(REFERENCE.installed()?)
+    };
     let ours = options.ours.clone().unwrap_or_else(|| bin.join("conductor"));
     let programs = Programs { ours, reference, stubs: bin.clone() };
     let effort = if options.quick { Effort::QUICK } else { Effort::FULL };
     let machine = machine::describe();
     let stderr = bin.join("bench-stderr.txt");
+    if options.only_components() {
+        return measure_components(&programs, &options, effort, &stderr);
+    }
     let mut results = measure(&programs, &options, effort, &stderr);
     let costs = measure_proxy_cost(&programs, &options, effort, &stderr).unwrap_or_else(|error| {
         results.fail(format!("{}: {error}", proxy_cost::NAME));
@@ -80,10 +90,38 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     println!("{}", report::proxy_costs(costs.as_ref()));
     if options.writes() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("BENCHMARKS.md");
-        fs::write(&path, report::document(&results, costs.as_ref(), effort, &machine))
-            .map_err(|it| format!("{}: {it}", path.display()))?;
+        let failed = |it: std::io::Error| format!("{}: {it}", path.display());
+        let old = fs::read_to_string(&path).map_err(failed)?;
+        let mut document = report::document(&results, costs.as_ref(), effort, &machine);
+        if let Some((_, section)) = old.split_once(component_cost::HEADING) {
+            let section = format!("{}{section}", component_cost::HEADING);
+            document = component_cost::replace_section(&document, &section);
+        }
+        fs::write(&path, document).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Measures the built-in components, and writes their section. Fails if the target is missed.
+fn measure_components(
+    programs: &Programs,
+    options: &Options,
+    effort: Effort,
+    stderr: &Path,
+) -> Result<(), String> {
+    let component_cost::Report { section, missed } =
+        component_cost::measure(programs, effort, stderr)?;
+    println!("{section}");
+    if !options.no_write && options.ours.is_none() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("BENCHMARKS.md");
+        let failed = |it: std::io::Error| format!("{}: {it}", path.display());
+        let old = fs::read_to_string(&path).map_err(failed)?;
+        fs::write(&path, component_cost::replace_section(&old, &section)).map_err(failed)?;
+    }
+    match missed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("the target is missed: {}", missed.join("; "))),
+    }
 }
 
 fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path) -> BenchResults {
@@ -203,7 +241,8 @@ impl Options {
                 other => return Err(format!("unknown: {other}\nusage: cargo xtask bench {USAGE}")),
             }
         }
-        let mut names = Probe::ALL.map(Probe::name).into_iter().chain([proxy_cost::NAME]);
+        let mut names =
+            Probe::ALL.map(Probe::name).into_iter().chain([proxy_cost::NAME, component_cost::NAME]);
         if !names.any(|it| options.wants(it)) {
             return Err(format!(
                 "no measurement has this text in its name\nusage: cargo xtask bench {USAGE}"
@@ -215,6 +254,11 @@ impl Options {
     /// Whether the measurement with this name is to run.
     fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|word| name.contains(word.as_str()))
+    }
+
+    /// Whether only the built-in components are measured.
+    fn only_components(&self) -> bool {
+        self.only.as_deref() == Some(component_cost::NAME)
     }
 
     /// Whether `BENCHMARKS.md` may be written: not with a part of the figures, or with those of another program.

@@ -17,7 +17,9 @@ mod replay;
 mod test;
 mod tidy;
 mod tool;
+mod vscode;
 mod walk;
+mod web;
 mod wine;
 
 use std::process::ExitCode;
@@ -58,10 +60,14 @@ fn main() -> ExitCode {
         ["mutants", ..] => mutants::run(&arguments[1..]),
         ["replay", ..] => replay::run(&arguments[1..]),
         ["walk", ..] => walk::run_walk(&arguments[1..]),
+        ["web", ..] => web::run_command(&arguments[1..]),
+        ["vscode", ..] => vscode::run_command(&arguments[1..]),
         ["dist", ..] => dist::run(&arguments[1..]),
         ["bench", ..] => bench::run(&arguments[1..]),
         _ => Err(format!(
-            "{USAGE}\n\n  {}\n\n  {}\n\n  mutants {}\n\n  {}\n\n  bench {}",
+            "{USAGE}\n\n  {}\n\n  {}\n\n  {}\n\n  {}\n\n  mutants {}\n\n  {}\n\n  bench {}",
+            web::USAGE,
+            vscode::USAGE,
             walk::USAGE,
             dist::USAGE,
             mutants::USAGE,

@@ -1,7 +1,7 @@
 //! `cargo xtask peers`: builds the programs in `peers/` and the reference conductor into the cache, and writes an index
 //! of their command lines for the tests (`testkit::peers`).
 
-mod build_cache;
+pub mod build_cache;
 mod rust;
 mod scripts;
 

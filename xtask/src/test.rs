@@ -20,7 +20,8 @@ use runner::{Folder, Outcome, Progress, Step, StepResult, time};
 use crate::cache::{Profile, PublishedCrate, ThirdPartyBuilds};
 use crate::tool::{at, cargo, ensure_all_installed, ensure_installed, run};
 use crate::{
-    demo, dist, fuzz, packages, peers, picture, platforms, replay, tidy, tool, walk, wine,
+    demo, dist, fuzz, packages, peers, picture, platforms, replay, tidy, tool, vscode, walk, web,
+    wine,
 };
 
 const CARGO_DENY: PublishedCrate =
@@ -45,9 +46,13 @@ const fn release(name: &'static str, about: &'static str) -> Step {
     Step { folder: Folder::Release, ..step(name, about) }
 }
 
+const fn node(name: &'static str, about: &'static str) -> Step {
+    Step { folder: Folder::Node, ..step(name, about) }
+}
+
 /// All steps. Third-party programs come first, because they take longest in the first run. Steps that only compile
 /// follow. The tests come last: some of them measure speed, so they run alone.
-const STEPS: [Step; 26] = [
+const STEPS: [Step; 31] = [
     third_party(
         "peers",
         "build third-party editors, proxies, agents and conductors to test against",
@@ -58,8 +63,10 @@ const STEPS: [Step; 26] = [
         "dist-tools",
         "install an emulator and make a bare Debian system, to test releases",
     ),
+    node("vscode-tools", "install VS Code as a server, a browser, and a packager of extensions"),
     step("format", "cargo fmt"),
     step("tidy", "the house rules"),
+    node("web", "the web pages: the built files are up to date, types, unit tests"),
     step("fetch", "download all dependencies, of all platforms"),
     release("release", "build the program as it is shipped: tests about speed and memory use it"),
     step("lints", "clippy"),
@@ -92,6 +99,22 @@ const STEPS: [Step; 26] = [
     },
     Step { needs: &["fetch", "tools"], ..cached("fuzz", "a short fuzz of each target") },
     Step { needs: &["build-tests", "peers"], ..step("interop", "tests with third-party programs") },
+    Step {
+        needs: &["build-tests"],
+        after: &["web"],
+        alone: true,
+        ..step("pages", "the web pages of the real program in a browser")
+    },
+    Step {
+        needs: &["build-tests"],
+        ..step("clients", "the TypeScript library for editors: types, build, tests")
+    },
+    Step {
+        needs: &["build-tests", "vscode-tools"],
+        after: &["web", "clients"],
+        alone: true,
+        ..step("vscode", "the VS Code extension: types, package, tests in a real VS Code")
+    },
     release("demo", "a conversation through a real chain"),
     release("picture", "make the picture of the chat in the guide"),
     Step {
@@ -255,6 +278,11 @@ fn only(name: &str) -> Result<(), String> {
             run(&mut command(&["fmt", "--all", "--check"]))
         }
         "tidy" => tidy::run(),
+        "web" => web::check_and_test_units(),
+        "pages" => web::test_pages(),
+        "clients" => vscode::test_clients(),
+        "vscode-tools" => vscode::install(),
+        "vscode" => vscode::test(),
         "fetch" => fetch(),
         "lints" => {
             platforms::component("clippy", "clippy")?;
@@ -335,11 +363,12 @@ fn tools() -> Result<(), String> {
     Ok(())
 }
 
-/// Installs the programs that tests run: those of the commands in the guide, shells, for completion, a terminal, and a
-/// reader of manual pages.
+/// Installs the programs that tests run: those of the commands in the guide and of hook scripts, shells, for
+/// completion, a terminal, and a reader of manual pages.
 fn test_programs() -> Result<(), String> {
     ensure_all_installed(&[
         ("jq", &["--version"], "jq"),
+        ("python3", &["--version"], "python3"),
         ("bash", &["--version"], "bash"),
         ("zsh", &["--version"], "zsh"),
         ("fish", &["--version"], "fish"),

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the house rules that a program can check.
 
 mod retired;
+mod web;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,14 +38,14 @@ const IMPURE: [&str; 15] = [
     "HashSet",
 ];
 
-/// The maximum length of a Rust file, in lines.
+/// The maximum length of a file of Rust or of the web pages, in lines.
 const LONGEST_FILE: usize = 600;
 
 /// Files and folders in which retired words are allowed: the list and its tests, and the sources of third-party peers, whose cached
 /// builds depend on their exact text.
 const MAY_USE_RETIRED_WORDS: [&str; 2] = ["xtask/src/tidy", "peers/"];
 
-/// Checks all Rust and Markdown files of the project.
+/// Checks all Rust and Markdown files of the project, and the web pages.
 pub fn run() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let mut complaints = Vec::new();
@@ -55,7 +56,12 @@ pub fn run() -> Result<(), String> {
         if name.ends_with(".rs") {
             check_code(&name, &text, &mut complaints);
         }
-        check_words(&name, &text, &mut complaints);
+        if web::is_source(Path::new(&name)) {
+            web::check(&name, &text, &mut complaints);
+        }
+        if !web::is_lock(Path::new(&name)) {
+            check_words(&name, &text, &mut complaints);
+        }
     }
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
@@ -71,6 +77,10 @@ fn check_code(name: &str, text: &str, complaints: &mut Vec<String>) {
             }
         }
     }
+    check_length(name, text, complaints);
+}
+
+fn check_length(name: &str, text: &str, complaints: &mut Vec<String>) {
     let length = text.lines().count();
     if length > LONGEST_FILE {
         complaints.push(format!("{name}: {length} lines, more than {LONGEST_FILE}: split it"));
@@ -89,7 +99,7 @@ fn check_words(name: &str, text: &str, complaints: &mut Vec<String>) {
     }
 }
 
-/// The Rust and Markdown files of the project, in order.
+/// The Rust and Markdown files of the project, and the sources of the web pages, in order.
 fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     let mut directories = vec![root.to_owned()];
@@ -100,10 +110,14 @@ fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
             let path = entry.path();
             let name = entry.file_name();
             let is_project = !name.to_string_lossy().starts_with('.')
-                && !["target", "node_modules", "corpus"].iter().any(|it| name == *it);
+                && !["target", "node_modules", "corpus", "dist", "media"]
+                    .iter()
+                    .any(|it| name == *it);
             if path.is_dir() && is_project {
                 directories.push(path);
-            } else if path.extension().is_some_and(|it| it == "rs" || it == "md") {
+            } else if path.extension().is_some_and(|it| it == "rs" || it == "md")
+                || web::is_source(path.strip_prefix(root).unwrap_or(&path))
+            {
                 files.push(path);
             }
         }

@@ -192,8 +192,8 @@ impl Walk {
                 walk.run(&first(walk.commands("Install"))?, "")
             })?;
         }
-        self.step("the three uses", "Three uses", |walk| {
-            walk.commands("Three uses").iter().try_for_each(|block| walk.run(block, ""))
+        self.step("the four uses", "Four uses", |walk| {
+            walk.commands("Four uses").iter().try_for_each(|block| walk.run(block, ""))
         })?;
         self.step("the first chat", "", |walk| {
             let chat = walk.commands("Install").pop().ok_or("no block")?;
@@ -419,7 +419,7 @@ mod tests {
             let here = blocks.iter().filter(|block| block.chapter == chapter);
             here.filter(|block| block.info.split([' ', ',']).next() == Some(language)).count()
         };
-        assert_eq!((count("Three uses", "sh"), count("Install", "sh")), (3, 4));
+        assert_eq!((count("Four uses", "sh"), count("Install", "sh")), (4, 4));
         assert_eq!(count("Use it in your editor", "json"), 1);
         assert_eq!((count("Your first proxy", "sh"), count("Your first proxy", "rust")), (3, 1));
         assert!(page.contains(&format!("npx {AGENT}\"]")), "the agent in Zed's settings");

@@ -201,7 +201,11 @@ fn stream(
 }
 
 /// Sends a prompt that is answered with numbered updates. All must arrive in order, before the answer.
-fn stream_once(chain: &mut Chain, session: &str, updates: u64) -> Result<Duration, String> {
+pub(super) fn stream_once(
+    chain: &mut Chain,
+    session: &str,
+    updates: u64,
+) -> Result<Duration, String> {
     let (id, line) =
         chain.request("session/prompt", &prompt_params(session, &format!("stream {updates}")));
     let begin = Instant::now();

@@ -33,7 +33,7 @@ pub fn built(
             fs::read(&file).map_err(at(&file))?.hash(&mut hasher);
         }
     }
-    let place = cache().join(format!("peers-{name}-{:016x}", hasher.finish()));
+    let place = cache().join(format!("{name}-{:016x}", hasher.finish()));
     if place.exists() {
         return Ok(place);
     }

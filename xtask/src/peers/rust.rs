@@ -92,7 +92,7 @@ pub fn ensure(builds: &ThirdPartyBuilds, commands: &mut Commands) -> Result<(), 
         let mut sources: Vec<PathBuf> = vec![directory.clone()];
         sources.extend(package.shared.iter().map(|it| source(it)));
         let name = package.directory.replace('/', "-");
-        let place = built(&name, &sources, "", |place| {
+        let place = built(&format!("peers-{name}"), &sources, "", |place| {
             if package.directory == "generations" {
                 // sparkle-mcp 0.1 has an HTTP client that needs the system's OpenSSL.
                 ensure_installed("pkg-config", &["--version"], "pkg-config")?;
@@ -113,7 +113,7 @@ pub fn ensure(builds: &ThirdPartyBuilds, commands: &mut Commands) -> Result<(), 
 /// The path of the proxy on the official SDK, optimised for benchmarks. Builds it if it is missing.
 pub fn optimised_proxy() -> Result<PathBuf, String> {
     let directory = source("rust-sdk");
-    let place = built("rust-sdk-optimised", std::slice::from_ref(&directory), "", |place| {
+    let place = built("peers-rust-sdk-optimised", std::slice::from_ref(&directory), "", |place| {
         let builds = ThirdPartyBuilds::open()?;
         builds.build(&directory, Profile::Release)?;
         copy(&builds.programs(Profile::Release).join("acp-proxy"), &place.join("acp-proxy"))?;

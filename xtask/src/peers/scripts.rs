@@ -11,7 +11,7 @@ pub fn typescript(commands: &mut Commands) -> Result<(), String> {
     ensure_installed("node", &["--version"], "nodejs")?;
     ensure_installed("npm", &["--version"], "npm")?;
     let source = source("typescript");
-    let place = built("typescript", std::slice::from_ref(&source), "", |place| {
+    let place = built("peers-typescript", std::slice::from_ref(&source), "", |place| {
         copy_files(&source, place)?;
         run(Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(place))
     })?;
@@ -39,7 +39,7 @@ pub fn python(commands: &mut Commands) -> Result<(), String> {
         Command::new("python3").args(["-c", "import sys; print(sys.base_prefix, sys.version)"]),
     )?;
     let source = source("python");
-    let place = built("python", std::slice::from_ref(&source), &version, |place| {
+    let place = built("peers-python", std::slice::from_ref(&source), &version, |place| {
         copy_files(&source, place)?;
         run(Command::new("python3").args(["-m", "venv", "venv"]).current_dir(place))?;
         run(Command::new("venv/bin/python")

