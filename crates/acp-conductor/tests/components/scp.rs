@@ -159,7 +159,7 @@ fn the_demo_agent_uses_the_operations_of_the_editor() {
     for (index, component) in both("ide").iter().enumerate() {
         let name = format!("scp-ide-{index}");
         let mut editor = Editor::start(&name, &full(), &[component, "demo-agent --pace 0"]);
-        editor.prompt("call ide get_selection");
+        editor.prompt("call editor get_selection");
         let url = format!("file://{}", editor.folder.join("README.md").display());
         let selection =
             json!({ "url": url, "start": { "line": 1 }, "end": { "line": 1 }, "text": "# Hello" });
