@@ -1,0 +1,1 @@
+//! A named chain, with all layers merged.

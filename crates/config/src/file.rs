@@ -1,0 +1,1 @@
+//! The types of a configuration file, as it is written.

@@ -1,0 +1,1 @@
+//! Finds the configuration file of a project.

@@ -1,0 +1,1 @@
+//! Which projects' files the user trusts.

@@ -1,0 +1,1 @@
+//! The conditions on which a component is part of a chain.
