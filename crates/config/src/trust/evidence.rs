@@ -1,0 +1,243 @@
+//! The files of a project to which a consent applies, as they are now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use acp_wire::{ErrorKind, printable};
+
+use super::digest::Digest;
+use super::names::{Names, without_dots};
+use crate::project::{self, ProjectFile, ReadError};
+
+/// How many bytes of named files are hashed.
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How many paths the texts of a file may mean.
+const MAX_PATHS: usize = 20_000;
+
+/// The file of a project and the files that it names, as they are now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    root: PathBuf,
+    config: PathBuf,
+    files: BTreeMap<PathBuf, CoveredFile>,
+}
+
+/// A file to which a consent applies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoveredFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Why the consent applies to it.
+    pub role: Role,
+    /// Its content.
+    pub state: FileState,
+}
+
+/// Why a consent applies to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It is the file of the project.
+    Config,
+    /// It is an env-file.
+    EnvFile,
+    /// A component names it.
+    Named,
+}
+
+/// The content of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileState {
+    /// There is no such file.
+    Missing,
+    /// A regular file.
+    Regular {
+        /// The hash of its bytes.
+        digest: Digest,
+        /// Their number.
+        bytes: u64,
+    },
+    /// A folder. Its content is not compared.
+    Folder,
+    /// A device, a FIFO or a socket. It is not read.
+    Special,
+}
+
+/// An env-file that the file of a project names.
+#[derive(Clone)]
+pub struct EnvFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The bytes that are used. `None` if there is no such file.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// Why no consent can be given to a project.
+#[derive(Debug)]
+pub enum EvidenceError {
+    /// A file of the project cannot be read.
+    Unreadable(PathBuf, ReadError),
+    /// The named files have too many bytes. This is the file that exceeds the limit.
+    TooLarge(PathBuf),
+    /// The texts of the file name too many files.
+    TooMany,
+}
+
+impl Evidence {
+    /// Hashes the text of a project's file, its env-files, and the files inside of the project that its components name.
+    ///
+    /// `start` is the folder in which the components run. The bytes of the file and of the env-files must be the ones that are
+    /// used: they are not read again.
+    ///
+    /// # Errors
+    /// A named file cannot be read, or there are too many or too large ones.
+    pub fn collect(
+        project: &ProjectFile,
+        start: &Path,
+        env_files: &[EnvFile],
+        components: &[Names],
+    ) -> Result<Evidence, EvidenceError> {
+        let mut evidence = Evidence::of_config(project);
+        for EnvFile { path, bytes } in env_files {
+            let state = match bytes {
+                None => FileState::Missing,
+                Some(bytes) => FileState::of(bytes),
+            };
+            evidence.add(path.clone(), Role::EnvFile, state);
+        }
+        let start = start.canonicalize().unwrap_or_else(|_| start.to_owned());
+        let search = std::env::var_os("PATH");
+        let mut named = BTreeSet::new();
+        for names in components {
+            named.extend(names.paths(&project.root, &start, search.clone()));
+            if named.len() > MAX_PATHS {
+                return Err(EvidenceError::TooMany);
+            }
+        }
+        let mut left = MAX_BYTES;
+        for path in named {
+            // The bytes of the file and of the env-files are hashed already.
+            if !evidence.files.contains_key(&path) && is_inside(&path, &project.root) {
+                let state = FileState::read(&path, &mut left)?;
+                evidence.add(path, Role::Named, state);
+            }
+        }
+        Ok(evidence)
+    }
+
+    /// The evidence of the text alone.
+    pub(super) fn of_config(project: &ProjectFile) -> Evidence {
+        let mut evidence = Evidence {
+            root: project.root.clone(),
+            config: project.path.clone(),
+            files: BTreeMap::new(),
+        };
+        let state = FileState::of(project.source.bytes());
+        evidence.add(project.path.clone(), Role::Config, state);
+        evidence
+    }
+
+    fn add(&mut self, path: PathBuf, role: Role, state: FileState) {
+        self.files.entry(path.clone()).or_insert(CoveredFile { path, role, state });
+    }
+
+    /// The root of the project.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The file of the project.
+    pub fn config(&self) -> &Path {
+        &self.config
+    }
+
+    /// The files to which a consent applies: those that exist, and the env-files that do not.
+    pub fn files(&self) -> impl Iterator<Item = &CoveredFile> {
+        let recorded = |it: &&CoveredFile| it.role != Role::Named || it.state != FileState::Missing;
+        self.files.values().filter(recorded)
+    }
+
+    /// The file at this path. `None` if the project does not name it.
+    pub(super) fn file(&self, path: &Path) -> Option<&CoveredFile> {
+        self.files.get(path)
+    }
+}
+
+/// Whether a path is inside of a folder: as it is written, or where it leads to.
+fn is_inside(path: &Path, root: &Path) -> bool {
+    project::is_local(path)
+        && (without_dots(path).starts_with(root)
+            || path.canonicalize().is_ok_and(|it| it.starts_with(root)))
+}
+
+impl FileState {
+    fn of(bytes: &[u8]) -> FileState {
+        FileState::Regular { digest: Digest::of(bytes), bytes: bytes.len() as u64 }
+    }
+
+    fn read(path: &Path, left: &mut u64) -> Result<FileState, EvidenceError> {
+        let failed = |why| EvidenceError::Unreadable(path.to_owned(), why);
+        match project::open(path) {
+            Ok(file) => match Digest::of_reader(file, *left).map_err(|it| failed(it.into()))? {
+                Some((digest, bytes)) => {
+                    *left -= bytes;
+                    Ok(FileState::Regular { digest, bytes })
+                }
+                None => Err(EvidenceError::TooLarge(path.to_owned())),
+            },
+            Err(ReadError::Missing) => Ok(FileState::Missing),
+            Err(ReadError::NotRegular) if path.is_dir() => Ok(FileState::Folder),
+            Err(ReadError::NotRegular) => Ok(FileState::Special),
+            Err(ReadError::Refused(error)) if is_loop(&error) => Ok(FileState::Missing),
+            Err(why) => Err(failed(why)),
+        }
+    }
+}
+
+/// Whether a path leads to no file, because its symbolic links form a loop.
+fn is_loop(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    return rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP);
+    #[cfg(not(unix))]
+    return false;
+}
+
+/// Omits the bytes, which may be secrets.
+impl fmt::Debug for EnvFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnvFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl EvidenceError {
+    /// The kind of the error.
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::UnreadableFile
+    }
+}
+
+impl fmt::Display for EvidenceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |path: &Path| printable::one_line(&path.display().to_string());
+        match self {
+            EvidenceError::Unreadable(path, why) => write!(
+                f,
+                "the file {} that the project names cannot be compared: {why}. Make it readable, or delete it",
+                shown(path)
+            ),
+            EvidenceError::TooLarge(path) => write!(
+                f,
+                "the files that the project names have more than {} MiB; {} exceeds this. Move large files out of the project",
+                MAX_BYTES >> 20,
+                shown(path)
+            ),
+            EvidenceError::TooMany => write!(
+                f,
+                "the configuration file of the project may name more than {MAX_PATHS} files. Shorten its arguments"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for EvidenceError {}
