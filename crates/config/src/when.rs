@@ -9,7 +9,13 @@
 //! - `surroundings`: the folder, the environment and the operating system that conditions are about
 //! - `pattern`: files, by name or glob
 //! - `program`: commands on the PATH
+//! - `dependency`: packages with a range of versions
+//! - `lock_files`: finds and reads lock files, with a module for each format
+//! - `bounded_file`: reads a file of a project, whatever it is
 
+mod bounded_file;
+mod dependency;
+mod lock_files;
 mod pattern;
 mod program;
 mod read;
@@ -27,6 +33,7 @@ use serde::Serialize;
 
 pub use surroundings::Surroundings;
 
+use dependency::{Crate, Dependency, Npm, Python};
 use pattern::FilePattern;
 use program::Program;
 
@@ -69,6 +76,18 @@ struct Table {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OneOrMore<FilePattern>")]
     file: Option<OneOrMore<FilePattern>>,
+    /// The lock file of the project has a Rust crate, such as `tokio` or `tokio >=1.30, <2`.
+    #[serde(rename = "crate", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OneOrMore<Dependency<Crate>>")]
+    krate: Option<OneOrMore<Dependency<Crate>>>,
+    /// The lock file of the project has an npm package, such as `react` or `react >=18 <20`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OneOrMore<Dependency<Npm>>")]
+    npm: Option<OneOrMore<Dependency<Npm>>>,
+    /// The lock file of the project has a Python package, such as `django` or `django >=4.2, <6`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OneOrMore<Dependency<Python>>")]
+    python: Option<OneOrMore<Dependency<Python>>>,
     /// An environment variable is set and not empty, or has a value: `"CI"`, or `{ CI = "true" }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Environment")]
@@ -187,13 +206,19 @@ impl Table {
         let command = command.map(|it| one_of(it, |program| program.evaluate(surroundings)));
         let file = self.file.iter();
         let file = file.map(|it| one_of(it, |pattern| pattern.evaluate(surroundings)));
+        let crates = self.krate.iter();
+        let crates = crates.map(|it| one_of(it, |package| package.evaluate(surroundings)));
+        let npm = self.npm.iter().map(|it| one_of(it, |package| package.evaluate(surroundings)));
+        let python = self.python.iter();
+        let python = python.map(|it| one_of(it, |package| package.evaluate(surroundings)));
+        let packages = crates.chain(npm).chain(python);
         let not = self.not.iter().map(move |it| {
             let Verdict { holds, reason } = it.evaluate(surroundings);
             Verdict { holds: !holds, reason }
         });
         let any = (!self.any.is_empty()).then(move || any(self.any.iter().map(evaluate)));
         let nested = self.all.iter().map(evaluate).chain(any).chain(not);
-        os.chain(environment).chain(command).chain(file).chain(nested)
+        os.chain(environment).chain(command).chain(file).chain(packages).chain(nested)
     }
 }
 

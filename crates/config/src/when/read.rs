@@ -11,7 +11,8 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use super::{Condition, Environment, Form, MAX_DEPTH, OneOrMore, Os, Table, VariableName};
 
 /// The keys of a condition.
-pub(super) const KEYS: [&str; 7] = ["file", "env", "command", "os", "all", "any", "not"];
+pub(super) const KEYS: [&str; 10] =
+    ["file", "crate", "npm", "python", "env", "command", "os", "all", "any", "not"];
 
 const EXAMPLE: &str = "write a table such as { file = \"Cargo.toml\" }";
 
@@ -38,6 +39,9 @@ impl<'de> Visitor<'de> for ConditionVisitor {
             count += 1;
             match key {
                 "file" => table.file = Some(map.next_value()?),
+                "crate" => table.krate = Some(map.next_value()?),
+                "npm" => table.npm = Some(map.next_value()?),
+                "python" => table.python = Some(map.next_value()?),
                 "env" => table.env = Some(map.next_value()?),
                 "command" => table.command = Some(map.next_value()?),
                 "os" => table.os = Some(map.next_value()?),
