@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use acp_wire::{ErrorKind, printable};
 
 use super::digest::Digest;
-use super::names::{Names, without_dots};
+use super::names::{Common, Names, without_dots};
 use crate::project::{self, ProjectFile, ReadError};
 
 /// How many bytes of named files are hashed.
@@ -106,11 +106,16 @@ impl Evidence {
             };
             evidence.add(path.clone(), Role::EnvFile, state);
         }
-        let start = start.canonicalize().unwrap_or_else(|_| start.to_owned());
-        let search = std::env::var_os("PATH");
+        let text = |it: &EnvFile| Some(String::from_utf8_lossy(it.bytes.as_ref()?).into_owned());
+        let common = Common {
+            root: &project.root,
+            start: &start.canonicalize().unwrap_or_else(|_| start.to_owned()),
+            search_path: std::env::var_os("PATH").unwrap_or_default(),
+            env_files: env_files.iter().filter_map(text).collect(),
+        };
         let mut named = BTreeSet::new();
         for names in components {
-            named.extend(names.paths(&project.root, &start, search.clone()));
+            names.add_paths(&common, MAX_PATHS, &mut named);
             if named.len() > MAX_PATHS {
                 return Err(EvidenceError::TooMany);
             }
@@ -179,6 +184,10 @@ impl FileState {
     fn read(path: &Path, left: &mut u64) -> Result<FileState, EvidenceError> {
         let failed = |why| EvidenceError::Unreadable(path.to_owned(), why);
         match project::open(path) {
+            // A huge file is not read at all.
+            Ok(file) if file.metadata().is_ok_and(|it| it.len() > *left) => {
+                Err(EvidenceError::TooLarge(path.to_owned()))
+            }
             Ok(file) => match Digest::of_reader(file, *left).map_err(|it| failed(it.into()))? {
                 Some((digest, bytes)) => {
                     *left -= bytes;

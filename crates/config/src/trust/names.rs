@@ -27,39 +27,56 @@ const SEPARATORS: [char; 22] = [
     '=', ':', ',', '@',
 ];
 
+/// What all components of a file have in common.
+pub(super) struct Common<'a> {
+    /// The root of the project.
+    pub root: &'a Path,
+    /// The folder in which a component runs, unless it has one of its own.
+    pub start: &'a Path,
+    /// The variable `PATH` of this process.
+    pub search_path: OsString,
+    /// The texts of the env-files.
+    pub env_files: Vec<String>,
+}
+
 impl Names {
-    /// The paths that the texts may mean. Each of them is absolute. `start` is the folder in which the component runs, unless it
-    /// has one of its own.
-    pub(super) fn paths(
+    /// Adds the paths that the texts may mean. Each of them is absolute. Stops when there are more than `limit`.
+    pub(super) fn add_paths(
         &self,
-        root: &Path,
-        start: &Path,
-        search: Option<OsString>,
-    ) -> BTreeSet<PathBuf> {
-        let mut folders = vec![root];
-        match &self.directory {
-            Some(directory) => folders.push(directory),
-            None => folders.push(start),
-        }
-        let mut paths = BTreeSet::new();
+        common: &Common<'_>,
+        limit: usize,
+        paths: &mut BTreeSet<PathBuf>,
+    ) {
+        let folders = [common.root, self.directory.as_deref().unwrap_or(common.start)];
         let is_path = self.command.contains('/') || cfg!(windows) && self.command.contains('\\');
         if is_path {
-            paths.extend(folders.iter().map(|folder| folder.join(&self.command)));
+            paths.extend(folders.map(|folder| folder.join(&self.command)));
         } else if !self.command.is_empty() {
-            let search = self.search_path.clone().or(search).unwrap_or_default();
-            let search: Vec<PathBuf> = std::env::split_paths(&search).collect();
-            for folder in &folders {
+            let own = self.search_path.as_ref().unwrap_or(&common.search_path);
+            let env_files = common.env_files.iter().flat_map(|it| search_paths(it));
+            let search: Vec<PathBuf> = std::env::split_paths(own).chain(env_files).collect();
+            for folder in folders {
                 // An entry of the PATH may be relative, and an empty entry is the working directory.
                 paths.extend(search.iter().map(|entry| folder.join(entry).join(&self.command)));
             }
         }
-        for text in &self.texts {
-            for name in names_in(text) {
-                paths.extend(folders.iter().map(|folder| folder.join(name)));
+        for name in self.texts.iter().chain(&common.env_files).flat_map(|it| names_in(it)) {
+            if paths.len() > limit {
+                return;
             }
+            paths.extend(folders.map(|folder| folder.join(name)));
         }
-        paths
     }
+}
+
+/// The entries of each variable `PATH` in an env-file.
+fn search_paths(env_file: &str) -> Vec<PathBuf> {
+    let values = env_file.lines().filter_map(|line| {
+        let line = line.trim_start().trim_start_matches("export ").trim_start();
+        let (name, value) = line.split_once('=')?;
+        (name.trim_end() == "PATH").then(|| value.trim().trim_matches(['\'', '"']).to_owned())
+    });
+    values.flat_map(|it| std::env::split_paths(&it).collect::<Vec<_>>()).collect()
 }
 
 /// Omits the texts, which may be secrets.
@@ -123,7 +140,6 @@ mod tests {
             ("é", "é"),
             ("-é", "é"),
         ] {
-            // An option of one character that has more bytes than one.
             let found = names_in(text);
             assert!(found.contains(name) || text == "-é", "{text}: {found:?}");
         }
@@ -133,24 +149,35 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_command_is_found_as_the_system_finds_it() {
-        let (root, start) = (Path::new("/p"), Path::new("/p/s"));
-        let paths = |command: &str, search: &str| {
-            let names = Names { command: command.into(), ..Names::default() };
-            let paths = names.paths(root, start, Some(search.into())).into_iter();
-            paths.map(|it| it.display().to_string()).collect::<Vec<_>>()
+        let paths = |names: Names, search: &str, env_file: &str| {
+            let common = Common {
+                root: Path::new("/p"),
+                start: Path::new("/p/s"),
+                search_path: search.into(),
+                env_files: vec![env_file.to_owned()],
+            };
+            let mut paths = BTreeSet::new();
+            names.add_paths(&common, 1000, &mut paths);
+            paths.into_iter().map(|it| it.display().to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(paths("bin/tool", "/usr/bin"), ["/p/bin/tool", "/p/s/bin/tool"]);
-        assert_eq!(paths("tool", "/usr/bin:/p/bin"), ["/p/bin/tool", "/usr/bin/tool"]);
-        assert_eq!(paths("tool", "bin:"), ["/p/bin/tool", "/p/s/bin/tool", "/p/s/tool", "/p/tool"]);
+        let command = |it: &str| Names { command: it.into(), ..Names::default() };
+        assert_eq!(paths(command("bin/tool"), "/usr/bin", ""), ["/p/bin/tool", "/p/s/bin/tool"]);
+        let tool = || command("tool");
+        assert_eq!(paths(tool(), "/usr/bin:/p/bin", ""), ["/p/bin/tool", "/usr/bin/tool"]);
+        let relative = ["/p/bin/tool", "/p/s/bin/tool", "/p/s/tool", "/p/tool"];
+        assert_eq!(paths(tool(), "bin:", ""), relative);
         let own = Names {
             command: "tool".into(),
             texts: vec!["x".into()],
             directory: Some("/d".into()),
             search_path: Some("/p/own".into()),
         };
-        let found = own.paths(root, start, Some("/usr/bin".into()));
-        let expected = ["/d/x", "/p/own/tool", "/p/x"].map(PathBuf::from);
-        assert_eq!(found, BTreeSet::from(expected));
+        assert_eq!(paths(own, "/usr/bin", ""), ["/d/x", "/p/own/tool", "/p/x"]);
+        let found =
+            paths(tool(), "/usr/bin", "export PATH=\"/p/evil:/x\"\nLD_PRELOAD=/p/evil.so\n");
+        for path in ["/p/evil/tool", "/x/tool", "/usr/bin/tool", "/p/evil.so"] {
+            assert!(found.contains(&path.to_owned()), "{path}: {found:?}");
+        }
     }
 
     #[cfg(unix)]
