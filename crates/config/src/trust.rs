@@ -5,24 +5,27 @@
 //! [`Evidence`] has the hashes of all of them, as they are now. [`Store`] keeps what the user has consented to, in a folder that
 //! only the user can change, for each root of a project.
 //!
-//! The order of the steps matters. A file that the user has never seen must not decide which other files conductor looks at:
+//! [`Layers::load`] does all steps. Their order matters. A file that the user has never seen must not decide which other files conductor looks at:
 //!
 //! 1. [`project::find`](crate::project::find) reads the file of the project, once.
 //! 2. [`Store::knows`] compares only this text. If it says no, nothing else is read.
-//! 3. The env-files are read, once, with [`project::read`](crate::project::read).
-//! 4. [`Evidence::collect`] hashes the text, the env-files and the named files.
-//! 5. [`Store::consent`] compares all of them. Only if it says [`Consent::Given`], the text and the env-files *that were hashed*
-//!    are used.
+//! 3. [`Evidence::gather`] reads the env-files, once, puts them into the [`Configuration`](crate::chain::Configuration), and hashes
+//!    the text, the env-files and the named files.
+//! 4. [`Store::consent`] compares all of them. Only if it says [`Consent::Given`], the configuration is used: the text and the
+//!    env-files *that were hashed*. Otherwise [`Consent::notice`] is what the user is told.
 
 mod digest;
 mod evidence;
+mod layers;
 mod names;
+mod notice;
 mod private_folder;
 mod record;
 mod store;
 
 pub use digest::Digest;
 pub use evidence::{CoveredFile, EnvFile, Evidence, EvidenceError, FileState, Role};
+pub use layers::{Layered, Layers};
 pub use names::Names;
 pub use record::Record;
 pub use store::{Change, Consent, Difference, Store, StoreError};

@@ -8,7 +8,10 @@ use acp_wire::{ErrorKind, printable};
 
 use super::digest::Digest;
 use super::names::{Common, Names, without_dots};
+use crate::chain::Configuration;
 use crate::project::{self, ProjectFile, ReadError};
+use crate::source::{Diagnostic, Source};
+use crate::when::Surroundings;
 
 /// How many bytes of named files are hashed.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
@@ -78,6 +81,8 @@ pub struct EnvFile {
 pub enum EvidenceError {
     /// A file of the project cannot be read.
     Unreadable(PathBuf, ReadError),
+    /// An env-file is not UTF-8.
+    NotText(Box<Diagnostic>),
     /// The named files have too many bytes. This is the file that exceeds the limit.
     TooLarge(PathBuf),
     /// The texts of the file name too many files.
@@ -129,6 +134,38 @@ impl Evidence {
             }
         }
         Ok(evidence)
+    }
+
+    /// The evidence of a project whose file is part of a configuration.
+    ///
+    /// Reads the env-files of the project and puts them into the configuration, which then uses the bytes that are hashed here.
+    ///
+    /// # Errors
+    /// As [`collect`](Evidence::collect), or an env-file cannot be read.
+    pub fn gather(
+        project: &ProjectFile,
+        configuration: &mut Configuration,
+        surroundings: &Surroundings,
+    ) -> Result<Evidence, EvidenceError> {
+        let mut env_files = Vec::new();
+        for path in configuration.env_files_of(&project.source, surroundings) {
+            let bytes = match project::read(&path) {
+                Ok(bytes) => Some(bytes),
+                Err(ReadError::Missing) => None,
+                Err(why) => return Err(EvidenceError::Unreadable(path, why)),
+            };
+            match &bytes {
+                None => configuration.add_missing_env_file(path.clone()),
+                Some(bytes) => {
+                    let source = Source::from_bytes(&path, bytes.clone());
+                    let source = source.map_err(|it| EvidenceError::NotText(Box::new(it)))?;
+                    configuration.add_env_file(source);
+                }
+            }
+            env_files.push(EnvFile { path, bytes });
+        }
+        let names = configuration.names_of(&project.source, surroundings);
+        Evidence::collect(project, &surroundings.folder, &env_files, &names)
     }
 
     /// The evidence of the text alone.
@@ -235,6 +272,7 @@ impl fmt::Display for EvidenceError {
                 "the file {} that the project names cannot be compared: {why}. Make it readable, or delete it",
                 shown(path)
             ),
+            EvidenceError::NotText(why) => write!(f, "{why}"),
             EvidenceError::TooLarge(path) => write!(
                 f,
                 "the files that the project names have more than {} MiB; {} exceeds this. Move large files out of the project",
