@@ -229,6 +229,7 @@ impl Config {
         Chain {
             mode: self.mode,
             components: components.collect(),
+            order: Chain::first_order(self.components.len()),
             initialize_timeout: milliseconds(self.limits.initialize),
             grace: milliseconds(self.limits.grace),
             any_version: self

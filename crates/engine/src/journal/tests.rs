@@ -55,6 +55,7 @@ fn setup() -> Setup {
                 guard: true,
                 updates: UpdateFilter::Known,
             }],
+            order: Chain::first_order(1),
             initialize_timeout: 1,
             grace: u64::MAX,
             any_version: true,
@@ -85,6 +86,7 @@ fn setup() -> Setup {
             Facts::default(),
         ],
         tapped: true,
+        start_notices: Vec::new(),
     }
 }
 

@@ -16,7 +16,7 @@ use super::codec::{
 use super::{Appended, Effects, Entry, EntryStart, Header};
 use crate::flow_control::Watermarks;
 use crate::input::{
-    Command, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Port, Setup,
+    Command, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Port, Reload, Setup,
 };
 use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
@@ -40,10 +40,12 @@ object!(Setup {
     max_line,
     watermarks,
     facts,
-    tapped
+    tapped,
+    start_notices
 });
+object!(Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices });
 object!(Watermarks { high, low, cap, mcp });
-object!(Chain { mode, components, initialize_timeout, grace, any_version });
+object!(Chain { mode, components, order, initialize_timeout, grace, any_version });
 object!(Component { name, command, guard, updates });
 object!(Rules { policies, timeouts, notify_editor, seed });
 object!(ComponentPolicy { restart, fallback, backoff, named });
@@ -96,7 +98,7 @@ choice!(Endpoint
 );
 choice!(Input
     [Tick]
-    [InputClosed, Extended, ClientDisconnected, Command]
+    [InputClosed, Extended, ClientDisconnected, Command, Reload]
     [
         Line { link, line },
         Readable { link, readable },
@@ -116,7 +118,9 @@ choice!(Input
 // Outputs.
 choice!(Output
     []
-    [Kill, Discard, Close, ReadClients, Extend, DisconnectClient, RevokeTicket, Report, Tap, Finish]
+    [
+        Kill, Discard, Close, ReadClients, Extend, DisconnectClient, RevokeTicket, Report, Tap, Finish
+    ]
     [
         Start { seat, incarnation },
         Read { link, read },
@@ -125,6 +129,7 @@ choice!(Output
         OpenEndpoint { ticket, transport },
         RememberGreeting { seat, greeting },
         RememberPoison { seat, kind },
+        Reloaded { problem },
     ]
 );
 object!(Diagnostic { level, seat, text });
