@@ -21,7 +21,8 @@ fn trust_shows_what_would_run() {
          [chains.mine]\nproxies = [\"log\", { chain = \"theirs\", when = { os = \"linux\" } }]\n\
          [chains.theirs]\nagent = \"evil\"\n[chains.theirs.settings]\ngrace = 4\n",
     );
-    setup.write("project/rules.toml", "");
+    setup.write("rules", "");
+    setup.link("../rules", "project/rules.toml");
     setup.write("outside", "A=1");
     let output = setup.output("project", &["trust"]);
     assert_eq!(output.status.code(), Some(1));
@@ -57,8 +58,9 @@ fn trust_shows_what_would_run() {
         assert!(rest.any(|it| it == line), "{line:?} is not in its place in\n{shown}");
     }
     let files: Vec<&str> = rest.collect();
-    for name in ["rules.toml", "bin/agent", ".conductor.toml"] {
-        let path = setup.path("project").join(name);
+    let link = format!("rules.toml (a link to {})", setup.path("rules").display());
+    for name in [&link, "bin/agent", ".conductor.toml"] {
+        let path = setup.path("project").join(name.split(' ').next().expect("a name"));
         let sum = Command::new("sha256sum").arg(path).output().expect("sha256sum");
         let sum = String::from_utf8(sum.stdout).expect("ASCII")[..64].to_owned();
         assert!(files.contains(&format!("  {sum}  {name}").as_str()), "{name}: {files:#?}");
@@ -66,7 +68,7 @@ fn trust_shows_what_would_run() {
     let missing = format!("  {:<64}  .env (an env-file)", "does not exist yet");
     assert!(files.contains(&missing.as_str()), "{files:#?}");
     assert!(
-        files.iter().any(|it| it.ends_with("(an env-file outside of the project)")),
+        files.iter().any(|it| it.ends_with("../outside (an env-file, outside of the project)")),
         "{files:#?}"
     );
     assert!(!shown.contains("hunter2"), "{shown}");

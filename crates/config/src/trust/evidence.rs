@@ -200,6 +200,16 @@ impl Evidence {
         self.files.values().filter(recorded)
     }
 
+    /// The file that a path leads to, if this is another one than the path says: through a symbolic link.
+    pub fn target(file: &CoveredFile) -> Option<PathBuf> {
+        file.path.canonicalize().ok().filter(|it| *it != without_dots(&file.path))
+    }
+
+    /// Whether the path of a file is outside of the project, as it is written.
+    pub fn is_outside(&self, file: &CoveredFile) -> bool {
+        !without_dots(&file.path).starts_with(&self.root)
+    }
+
     /// The file at this path. `None` if the project does not name it.
     pub(super) fn file(&self, path: &Path) -> Option<&CoveredFile> {
         self.files.get(path)

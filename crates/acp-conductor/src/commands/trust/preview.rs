@@ -168,11 +168,19 @@ impl Preview {
     /// A file, with its path from the root, and what is remarkable about it.
     fn name(&self, file: &CoveredFile) -> String {
         let name = self.inside(&file.path);
-        let outside = !file.path.starts_with(self.evidence.root());
-        match file.role {
-            Role::EnvFile if outside => format!("{name} (an env-file outside of the project)"),
-            Role::EnvFile => format!("{name} (an env-file)"),
-            Role::Config | Role::Named => name,
+        let mut notes = Vec::new();
+        if file.role == Role::EnvFile {
+            notes.push("an env-file".to_owned());
+        }
+        if self.evidence.is_outside(file) {
+            notes.push("outside of the project".to_owned());
+        }
+        if let Some(target) = Evidence::target(file) {
+            notes.push(format!("a link to {}", path(&target)));
+        }
+        match notes.is_empty() {
+            true => name,
+            false => format!("{name} ({})", notes.join(", ")),
         }
     }
 
