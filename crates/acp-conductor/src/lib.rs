@@ -9,7 +9,7 @@
 //!
 //! # Layout
 //! - [`config`]: the configuration of a chain; [`failure_policy`]: the part about failing components;
-//!   [`builtin`]: the built-in components
+//!   [`builtin`]: the built-in components; [`configuration`]: chains of configuration files
 //! - [`mod@run`]: the main loop; `shutdown`: how it ends; `wait_report`: what it waits for
 //! - [`mod@explain`]: `conductor agent --explain`
 //! - [`seat_io`]: the pipes and the component of one seat; [`link`]: one pipe; [`lines`]: splits bytes into
@@ -20,6 +20,7 @@
 //!   `secret`: random tokens
 //! - [`greeting_cache`]: which greeting each command understood; `crash_cache`: which messages crash it
 //! - [`tap`]: observes the messages of a chain; [`journal`]: records a chain for replay
+//! - [`reload`]: `conductor reload`
 //! - [`status`]: `conductor status`; [`audit_table`]: `conductor audit show`;
 //!   [`spent_table`]: `conductor spent`
 //! - [`chat`]: `conductor try`; [`studio`]: `conductor studio`
@@ -36,6 +37,8 @@ pub mod builtin;
 pub mod chat;
 mod columns;
 pub mod config;
+#[cfg(feature = "cli")]
+pub mod configuration;
 mod crash_cache;
 pub mod explain;
 pub mod failure_policy;
@@ -48,6 +51,7 @@ pub mod log;
 pub mod mcp;
 mod own_program;
 pub mod relay;
+pub mod reload;
 pub mod run;
 pub mod seat_io;
 mod secret;

@@ -34,6 +34,7 @@ use crate::journal::Journal;
 use crate::lines;
 use crate::link::{Link, Reader, Writer};
 use crate::mcp::clients::Clients;
+use crate::reload::Reloads;
 use crate::seat_io::SeatIo;
 use crate::status::StatusServer;
 use crate::tap::TapEvent;
@@ -100,8 +101,10 @@ pub(crate) struct Shell {
     pub(crate) exits: Channel<ComponentExit>,
     /// Connected relays of SCP proxies, each with the seat and incarnation of its proxy.
     relays: Channel<((Seat, u32), TcpStream)>,
-    greetings: GreetingCache,
-    crashes: CrashCache,
+    pub(crate) greetings: GreetingCache,
+    pub(crate) crashes: CrashCache,
+    /// Performs `conductor reload`.
+    pub(crate) reloads: Reloads,
     /// Answers `conductor status`.
     pub(crate) status_server: Option<StatusServer>,
     timer: Pin<Box<Sleep>>,
@@ -137,6 +140,7 @@ impl Shell {
             relays: unbounded_channel(),
             greetings,
             crashes,
+            reloads: Reloads::new(&config),
             status_server: config.status.then(StatusServer::open).flatten(),
             timer: Box::pin(sleep_until(Instant::now())),
             next_hang_up_check: None,
@@ -152,7 +156,7 @@ impl Shell {
     }
 
     /// Creates the I/O of every seat in the configuration.
-    fn create_seats(&mut self) {
+    pub(crate) fn create_seats(&mut self) {
         let max_line = self.config.limits.max_line;
         self.seats.resize_with(self.config.components.len() + 1, || SeatIo::new(max_line));
     }
@@ -176,6 +180,7 @@ impl Shell {
             }
             busy |= self.poll_clients(cx);
             self.answer_status_requests(cx);
+            busy |= self.poll_reloads(cx);
             for seat in self.all_seats() {
                 busy |= self.write(seat, Port::Main, cx) | self.write(seat, Port::Relay, cx);
             }
@@ -302,6 +307,7 @@ impl Shell {
                 }
             }
             Output::Tap(observation) => self.on_observation(&observation),
+            Output::Reloaded { problem } => self.on_reloaded(problem),
             Output::Finish(ending) => self.ending = Some(ending),
         }
     }

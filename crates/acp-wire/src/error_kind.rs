@@ -125,6 +125,8 @@ error_kinds! {
     OutputFailed = "output-failed",
     /// The status of a running chain is not available.
     StatusUnavailable = "status-unavailable",
+    /// A running chain does not use its changed configuration.
+    ReloadFailed = "reload-failed",
     /// The conductor cannot use a resource of the system.
     SystemError = "system-error",
 }
