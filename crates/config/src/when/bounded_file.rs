@@ -1,53 +1,30 @@
 //! Reads a file of a project, whatever it is: a size limit, and never a wait.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::Path;
 
+use crate::project::{self, ReadError};
+
 /// The text of a file with at most `limit` bytes. None if there is no such file. An error is a clause such as `is not a
-/// file`.
+/// regular file`.
 pub(super) fn read(path: &Path, limit: u64) -> Option<Result<String, String>> {
-    // Even the opening of a device can have effects.
-    match fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => return Some(Err("is not a file".into())),
-        Ok(_) => {}
-        // A link that leads nowhere, or in a circle, is there.
-        Err(_) if fs::symlink_metadata(path).is_err() => return None,
+    let mut bytes = Vec::new();
+    let file = match project::open(path) {
+        Ok(file) => file,
+        Err(ReadError::Missing) if path.symlink_metadata().is_err() => return None,
+        Err(ReadError::Missing) => return Some(Err("is a link to nothing".into())),
+        Err(ReadError::NotRegular) => return Some(Err("is not a regular file".into())),
         Err(error) => return Some(Err(format!("cannot be read: {error}"))),
-    }
-    Some(read_existing(path, limit))
+    };
+    Some(match file.take(limit + 1).read_to_end(&mut bytes) {
+        Err(error) => Err(format!("cannot be read: {error}")),
+        Ok(_) if bytes.len() as u64 > limit => Err(format!("has more than {} MiB", limit >> 20)),
+        Ok(_) => text(bytes),
+    })
 }
 
-fn read_existing(path: &Path, limit: u64) -> Result<String, String> {
-    let failed = |error| format!("cannot be read: {error}");
-    let file = open(path).map_err(failed)?;
-    // It can have been replaced since.
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err("is not a file".into());
-    }
-    let mut bytes = Vec::new();
-    let mut limited = file.take(limit + 1);
-    match limited.read_to_end(&mut bytes) {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => return Err("is not a file".into()),
-        other => other.map_err(failed)?,
-    };
-    if bytes.len() as u64 > limit {
-        return Err(format!("has more than {} MiB", limit >> 20));
-    }
+fn text(bytes: Vec<u8>) -> Result<String, String> {
     let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
     // Some editors on Windows write a byte order mark.
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
-}
-
-#[cfg(unix)]
-fn open(path: &Path) -> std::io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    // The opening of a FIFO without a writer would wait for one.
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
-}
-
-#[cfg(not(unix))]
-fn open(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).open(path)
 }

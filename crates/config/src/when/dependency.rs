@@ -128,7 +128,7 @@ fn check_name(name: &str, range: &str, language: Language) -> Result<(), String>
     match valid && !name.is_empty() {
         true => Ok(()),
         false => Err(format!(
-            "'{name}' is not the name of a {}: write a name, and a range if needed, such as \"{}\"",
+            "'{name}' is not the name of {}: write a name, and a range if needed, such as \"{}\"",
             language.package(),
             language.example()
         )),
@@ -266,5 +266,155 @@ impl<L: InLanguage> JsonSchema for Dependency<L> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "minLength": 1, "examples": [L::LANGUAGE.example()] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{read, try_read};
+    use super::super::{Surroundings, tests::Folder};
+
+    /// Whether a range holds for each version of a list.
+    fn check(language: &str, range: &str, fits: &[&str], differs: &[&str]) {
+        let (file, write): (_, fn(&str) -> String) = match language {
+            "crate" => {
+                ("Cargo.lock", |it| format!("[[package]]\nname = \"a\"\nversion = \"{it}\"\n"))
+            }
+            "python" => ("requirements.txt", |it| format!("a=={it}\n")),
+            _ => ("yarn.lock", |it| format!("# yarn lockfile v1\n\na@x:\n  version \"{it}\"\n")),
+        };
+        let folder = Folder::new();
+        let condition = read(&format!("{{ {language} = \"a {range}\" }}"));
+        for (version, expected) in
+            fits.iter().map(|it| (it, true)).chain(differs.iter().map(|it| (it, false)))
+        {
+            folder.write(file, write(version));
+            let verdict =
+                condition.evaluate(&Surroundings::new(folder.path(), [("", ""); 0], "linux"));
+            assert_eq!(verdict.holds, expected, "{language} {range} {version}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_crates_are_those_of_cargo() {
+        check("crate", "1.30", &["1.30.0", "1.99.1"], &["1.29.9", "2.0.0", "1.31.0-rc.1"]);
+        check("crate", ">=1.30, <2", &["1.30.0", "1.43.0+build"], &["2.0.0", "0.3.0"]);
+        check("crate", "0.2", &["0.2.0", "0.2.9"], &["0.3.0", "0.1.9"]);
+        check("crate", "=1.2.3", &["1.2.3"], &["1.2.4"]);
+        check("crate", "~1.2", &["1.2.9"], &["1.3.0"]);
+        check("crate", "1.*", &["1.0.0", "1.9.9"], &["2.0.0"]);
+        check("crate", "*", &["0.1.0"], &["1.0.0-alpha"]);
+        check("crate", ">=1.0.0-alpha", &["1.0.0-beta", "2.0.0"], &["2.0.0-beta", "1", "x"]);
+    }
+
+    #[test]
+    fn ranges_of_npm_are_those_of_node_semver() {
+        check("npm", "^18", &["18.0.0", "18.9.1"], &["19.0.0", "17.9.9", "18.1.0-rc.1"]);
+        check("npm", "~18.2", &["18.2.9"], &["18.3.0"]);
+        check("npm", ">=18 <20", &["18.0.0", "19.9.9"], &["20.0.0"]);
+        check("npm", "^16 || ^18", &["16.1.0", "18.1.0"], &["17.0.0"]);
+        check("npm", "1.2 - 2.3", &["1.2.0", "2.3.9"], &["2.4.0", "1.1.9"]);
+        check("npm", "1.x", &["1.0.0", "1.9.9"], &["2.0.0"]);
+        check("npm", "*", &["0.0.1", "9.0.0"], &[]);
+        check("npm", "^0.2.3", &["0.2.3", "0.2.9"], &["0.3.0"]);
+        check("npm", "^0.0.3", &["0.0.3"], &["0.0.4"]);
+        check("npm", "18.2.0", &["18.2.0"], &["18.2.1"]);
+        check(
+            "npm",
+            ">=1.0.0-alpha.2",
+            &["1.0.0-alpha.10", "1.0.0"],
+            &["1.0.0-alpha.1", "1.1.0-alpha.3"],
+        );
+    }
+
+    #[test]
+    fn ranges_of_python_are_those_of_pep_440() {
+        check("python", ">=4.2, <6", &["4.2", "4.2.7", "5.9"], &["6.0", "4.1.9"]);
+        check("python", "~=4.2", &["4.2", "4.9"], &["5.0"]);
+        check("python", "==4.2.*", &["4.2.9"], &["4.3"]);
+        check("python", "==1.0", &["1.0", "1.0.0", "1.0+cu118"], &["1.0.1"]);
+        check("python", "!=1.5", &["1.4"], &["1.5"]);
+        check("python", ">=1!2.0", &["1!2.1"], &["3.0"]);
+        check("python", ">=2.0", &["2.0.post1", "3.0rc1"], &["2.0rc1", "2.0.dev1"]);
+        check("python", "===2.0", &["2.0"], &["2.1"]);
+    }
+
+    #[test]
+    fn names_have_their_usual_form() {
+        let folder = Folder::new();
+        folder.write("Cargo.lock", "[[package]]\nname = \"serde_json\"\nversion = \"1.0.0\"\n");
+        folder.write("requirements.txt", "Ruamel.YAML__clib==0.2\n");
+        folder
+            .write("yarn.lock", "# yarn lockfile v1\n\n\"@Scope/Name@1\":\n  version \"1.0.0\"\n");
+        for (condition, holds) in [
+            (r#"{ crate = "serde-json" }"#, true),
+            (r#"{ crate = "serde_json>=1" }"#, true),
+            (r#"{ python = "ruamel-yaml.clib>=0.2" }"#, true),
+            (r#"{ python = "ruamelyaml" }"#, false),
+            (r#"{ npm = "@Scope/Name" }"#, true),
+            (r#"{ npm = "@scope/name" }"#, false),
+        ] {
+            assert_eq!(folder.evaluate(condition).holds, holds, "{condition}");
+        }
+        let several =
+            "[[package]]\nname='a'\nversion='1.0.0'\n[[package]]\nname='a'\nversion='2.0.0'\n";
+        folder.write("Cargo.lock", several);
+        assert_eq!(
+            folder.line(r#"{ crate = "a ^2" }"#),
+            "yes: Cargo.lock has a 2.0.0, which matches ^2"
+        );
+        assert_eq!(folder.line(r#"{ crate = "a" }"#), "yes: Cargo.lock has a 1.0.0, 2.0.0");
+        assert_eq!(
+            folder.line(r#"{ crate = "a ^3" }"#),
+            "no: Cargo.lock has a 1.0.0, 2.0.0, none of which matches ^3"
+        );
+        folder.write("requirements.txt", "a>1\n");
+        assert_eq!(folder.line(r#"{ python = "a" }"#), "yes: requirements.txt has a");
+        assert_eq!(
+            folder.line(r#"{ python = "a >1" }"#),
+            "no: requirements.txt has a without a version, so >1 cannot be checked"
+        );
+    }
+
+    #[test]
+    fn a_wrong_package_or_range_is_an_error() {
+        for (condition, expected) in [
+            (
+                r#"{ crate = "" }"#,
+                "the name of the package is empty: write a name such as \"tokio >=1.30, <2\"",
+            ),
+            (r#"{ crate = ">=1" }"#, "'' is not the name of a crate"),
+            (
+                r#"{ crate = "a/b" }"#,
+                "'a/b' is not the name of a crate: write a name, and a range if needed",
+            ),
+            (r#"{ crate = "tokio 1.x.y" }"#, "'1.x.y' is not a range of versions: "),
+            (
+                r#"{ crate = "tokio >=1 <2" }"#,
+                "(a comma is missing); write a range such as \"tokio >=1.30, <2\"",
+            ),
+            (
+                r#"{ npm = "react@18" }"#,
+                "write a space between the package and its range: \"react 18\"",
+            ),
+            (r#"{ npm = "@types/node@^18 || 20" }"#, "\"@types/node ^18 || 20\""),
+            (r#"{ npm = "@types" }"#, "'@types' is not the name of an npm package"),
+            (r#"{ npm = "@a/b/c" }"#, "'@a/b/c' is not the name"),
+            (r#"{ npm = "react latest" }"#, "'latest' is not a range of versions: "),
+            (
+                r#"{ python = "django 4.2" }"#,
+                "write ==4.2 for this version, or ~=4.2 for those that are compatible",
+            ),
+            (
+                r#"{ python = "django[argon2] >=4" }"#,
+                "write the package without extras: \"django >=4\"",
+            ),
+            (r#"{ python = "django >=x" }"#, "'>=x' is not a range of versions: "),
+            (r#"{ python = ["django", "flask ^3"] }"#, "'^3' is not a range of versions: "),
+        ] {
+            let error = try_read(condition).expect_err(condition);
+            assert!(error.message().contains(expected), "{condition}: {}", error.message());
+            assert!(error.span().is_some_and(|it| it.len() > 1), "{condition}");
+        }
     }
 }

@@ -9,6 +9,9 @@ mod lines;
 mod pnpm;
 mod python;
 mod rust;
+mod tables;
+#[cfg(test)]
+mod tests;
 mod yarn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +19,8 @@ use std::path::Path;
 
 use super::bounded_file;
 
-/// The greatest lock file. A format that is read into a tree has a smaller limit.
+/// The greatest lock file, in bytes.
 const MAX_FILE: u64 = 64 << 20;
-
-/// The greatest TOML file, which is read into a tree.
-const MAX_TOML: u64 = 16 << 20;
 
 /// The most packages of a lock file.
 const MAX_PACKAGES: usize = 200_000;
@@ -69,17 +69,26 @@ pub(super) struct Packages {
 /// A format of lock files.
 struct Format {
     file: &'static str,
-    limit: u64,
-    read: fn(&str) -> Result<Packages, String>,
+    /// None if the file is binary.
+    read: Option<fn(&str) -> Result<Packages, String>>,
 }
 
 impl Language {
     /// What a package is called.
     pub(super) fn package(self) -> &'static str {
         match self {
-            Language::Rust => "crate",
-            Language::JavaScript => "npm package",
-            Language::Python => "Python package",
+            Language::Rust => "a crate",
+            Language::JavaScript => "an npm package",
+            Language::Python => "a Python package",
+        }
+    }
+
+    /// The name of the language.
+    fn name(self) -> &'static str {
+        match self {
+            Language::Rust => "Rust",
+            Language::JavaScript => "JavaScript",
+            Language::Python => "Python",
         }
     }
 
@@ -139,7 +148,10 @@ impl Packages {
         if self.count > MAX_PACKAGES {
             return Err(too_many());
         }
-        let version = version.filter(|it| it.len() <= MAX_NAME).map(str::to_owned);
+        // Not `file:…`, `workspace:…` or the address of a repository.
+        let is_version =
+            |it: &&str| it.len() <= MAX_NAME && it.starts_with(|it: char| it.is_ascii_digit());
+        let version = version.filter(is_version).map(str::to_owned);
         self.by_name.entry(language.usual_form(name)).or_default().insert(version);
         Ok(())
     }
@@ -166,11 +178,13 @@ pub(super) fn find(language: Language, folder: &Path) -> Found {
             .formats()
             .iter()
             .filter_map(|format| {
-                let text = bounded_file::read(&ancestor.join(format.file), format.limit)?;
-                Some(LockFile {
-                    shown: shown(format.file),
-                    packages: text.and_then(|text| (format.read)(&text)),
-                })
+                let path = ancestor.join(format.file);
+                let packages = match format.read {
+                    Some(read) => bounded_file::read(&path, MAX_FILE)?.and_then(|it| read(&it)),
+                    None if path.symlink_metadata().is_err() => return None,
+                    None => Err(javascript::BINARY.into()),
+                };
+                Some(LockFile { shown: shown(format.file), packages })
             })
             .collect();
         if !files.is_empty() {
@@ -182,6 +196,6 @@ pub(super) fn find(language: Language, folder: &Path) -> Found {
     }
     Found::Nothing(match manifest {
         Some(manifest) => format!("{manifest} has no lock file: {}", language.manifests().1),
-        None => format!("there is no lock file of a {}", language.package()),
+        None => format!("there is no lock file of {}", language.name()),
     })
 }

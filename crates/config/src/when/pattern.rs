@@ -165,3 +165,88 @@ fn inside(file: &Path, folder: &Path) -> Result<(), &'static str> {
     let folder = fs::canonicalize(folder).map_err(|_| "does not exist")?;
     if real.starts_with(folder) { Ok(()) } else { Err("is a link out of the folder") }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::tests::Folder;
+    use super::*;
+
+    #[test]
+    fn globs_are_searched_in_the_folder() {
+        let folder = Folder::new()
+            .with("app.csproj", "")
+            .with("src/a/schema.sql", "")
+            .with(".github/ci.yml", "")
+            .with("target/x.rs", "")
+            .with("node_modules/p/index.ts", "")
+            .with(".git/HEAD", "");
+        for (pattern, expected) in [
+            ("*.csproj", "yes: app.csproj matches *.csproj"),
+            ("*.sln", "no: no file matches *.sln"),
+            ("*.sql", "no: no file matches *.sql"),
+            ("**/*.sql", "yes: src/a/schema.sql matches **/*.sql"),
+            ("src/*/*.sql", "yes: src/a/schema.sql matches src/*/*.sql"),
+            ("./src/**/schema.*", "yes: src/a/schema.sql matches ./src/**/schema.*"),
+            ("src/{b,a}/schema.sql", "yes: src/a/schema.sql matches src/{b,a}/schema.sql"),
+            ("{x,src/a/schema}.sql", "yes: src/a/schema.sql matches {x,src/a/schema}.sql"),
+            ("src/*", "yes: src/a matches src/*"),
+            (".github/*.y*ml", "yes: .github/ci.yml matches .github/*.y*ml"),
+            ("app.[cf]sproj", "yes: app.csproj matches app.[cf]sproj"),
+            // What is built or installed is found only by its name.
+            ("**/*.rs", "no: no file matches **/*.rs"),
+            ("**/*.ts", "no: no file matches **/*.ts"),
+            ("target/*.rs", "yes: target/x.rs matches target/*.rs"),
+            ("nothing/*.rs", "no: no file matches nothing/*.rs"),
+        ] {
+            assert_eq!(folder.line(&format!("{{ file = '{pattern}' }}")), expected);
+        }
+    }
+
+    #[test]
+    fn a_search_is_limited() {
+        let folder = Folder::new();
+        let deep = "d/".repeat(MAX_LEVELS - 1);
+        folder.write(&format!("{deep}found"), "");
+        folder.write(&format!("{deep}d/lost"), "");
+        assert!(folder.evaluate("{ file = '**/found' }").holds);
+        assert!(!folder.evaluate("{ file = '**/lost' }").holds);
+        let folder = Folder::new();
+        for number in 0..=MAX_ENTRIES {
+            fs::write(folder.path().join(number.to_string()), "").unwrap();
+        }
+        assert_eq!(
+            folder.line("{ file = '*.x' }"),
+            "no: none of the first 50000 files and folders matches *.x"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_do_not_lead_out_of_the_folder() {
+        use std::os::unix::fs::symlink;
+
+        let outside = Folder::new().with("secret.txt", "").with("sub/secret.txt", "");
+        let folder = Folder::new().with("real/a.rs", "");
+        let link = |target: &Path, name: &str| symlink(target, folder.path().join(name)).unwrap();
+        link(outside.path(), "out");
+        link(&outside.path().join("secret.txt"), "secret.txt");
+        link(Path::new("real"), "inner");
+        link(Path::new("."), "circle");
+        link(Path::new("nothing"), "dangling");
+        for (pattern, expected) in [
+            ("secret.txt", "no: secret.txt is a link out of the folder"),
+            ("out/secret.txt", "no: out/secret.txt is a link out of the folder"),
+            ("out/*.txt", "no: no file matches out/*.txt"),
+            ("**/secret.*", "no: no file matches **/secret.*"),
+            ("*.txt", "no: no file matches *.txt"),
+            ("dangling", "no: dangling does not exist"),
+            ("inner/a.rs", "yes: inner/a.rs exists"),
+            ("circle/circle/real/a.rs", "yes: circle/circle/real/a.rs exists"),
+            ("**/a.rs", "yes: real/a.rs matches **/a.rs"),
+        ] {
+            assert_eq!(folder.line(&format!("{{ file = '{pattern}' }}")), expected);
+        }
+    }
+}

@@ -90,3 +90,50 @@ fn is_executable(metadata: &Metadata) -> bool {
 fn is_executable(_: &Metadata) -> bool {
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Surroundings;
+    use super::super::tests::{Folder, read};
+
+    #[cfg(unix)]
+    #[test]
+    fn a_command_is_an_executable_file_on_the_path() {
+        use std::fs;
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let folder = Folder::new().with("a/plain", "").with("b/tool", "").with("b/dir/x", "");
+        let tool = folder.path().join("b/tool");
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+        symlink("tool", folder.path().join("b/linked")).unwrap();
+        let path = format!("{0}/a:{0}/b::relative", folder.path().display());
+        let line = |name: &str, path: &str| {
+            let surroundings = Surroundings::new("/", [("PATH", path)], "linux");
+            read(&format!("{{ command = '{name}' }}")).evaluate(&surroundings)
+        };
+        assert_eq!(line("tool", &path).reason, format!("tool is {}", tool.display()));
+        assert!(line("linked", &path).holds);
+        for name in ["plain", "dir", "TOOL", "tool.exe"] {
+            assert_eq!(line(name, &path).reason, format!("{name} is not on the PATH"));
+        }
+        // The empty path is the folder of the process, which is that of the project.
+        assert!(!line("Cargo.toml", "").holds);
+    }
+
+    #[test]
+    fn endings_of_windows_are_tried() {
+        let folder = Folder::new().with("tool.exe", "").with("run.cmd", "").with("plain", "");
+        let path = folder.path().to_str().unwrap().to_owned();
+        let holds = |name: &str, endings: Option<&str>| {
+            let variables = [("Path", path.as_str())].into_iter();
+            let variables = variables.chain(endings.map(|it| ("PATHEXT", it)));
+            let surroundings = Surroundings::new("/", variables, "windows");
+            read(&format!("{{ command = '{name}' }}")).evaluate(&surroundings).holds
+        };
+        assert!(holds("tool", None));
+        assert!(holds("tool.exe", None));
+        assert!(holds("run", Some(".EXE;;.CMD;x")));
+        assert!(!holds("run", Some(".EXE")));
+        assert!(!holds("plain", None));
+    }
+}

@@ -4,16 +4,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::json::{Event, walk};
-use super::{Format, Language, MAX_FILE, Packages, pnpm, yarn};
+use super::{Format, Language, Packages, pnpm, yarn};
 
 pub(super) const FORMATS: [Format; 6] = [
     // npm prefers it to the other one.
-    Format { file: "npm-shrinkwrap.json", limit: MAX_FILE, read: read_npm },
-    Format { file: "package-lock.json", limit: MAX_FILE, read: read_npm },
-    Format { file: "yarn.lock", limit: MAX_FILE, read: yarn::read },
-    Format { file: "pnpm-lock.yaml", limit: MAX_FILE, read: pnpm::read },
-    Format { file: "bun.lock", limit: MAX_FILE, read: read_bun },
-    Format { file: "bun.lockb", limit: MAX_FILE, read: refuse_binary },
+    Format { file: "npm-shrinkwrap.json", read: Some(read_npm) },
+    Format { file: "package-lock.json", read: Some(read_npm) },
+    Format { file: "yarn.lock", read: Some(yarn::read) },
+    Format { file: "pnpm-lock.yaml", read: Some(pnpm::read) },
+    Format { file: "bun.lock", read: Some(read_bun) },
+    Format { file: "bun.lockb", read: None },
 ];
 
 /// A package in `packages` of `package-lock.json`.
@@ -95,21 +95,15 @@ fn read_bun(text: &str) -> Result<Packages, String> {
     walk(&without_comments(text), &mut |path, event| match (path, event) {
         ([top, _, position], Event::Text(package)) if top == "packages" && position == "0" => {
             let Some((name, version)) = split_at_version(package) else { return Ok(()) };
-            // Not `workspace:packages/a` or `github:a/b`.
-            let version = version.starts_with(|it: char| it.is_ascii_digit()).then_some(version);
-            found.add(Language::JavaScript, name, version)
+            found.add(Language::JavaScript, name, Some(version))
         }
         _ => Ok(()),
     })?;
     Ok(found)
 }
 
-fn refuse_binary(_: &str) -> Result<Packages, String> {
-    Err(BINARY.into())
-}
-
 /// What is said of `bun.lockb`.
-const BINARY: &str = "is binary: run `bun install --save-text-lockfile` for a bun.lock";
+pub(super) const BINARY: &str = "is binary: run `bun install --save-text-lockfile` for a bun.lock";
 
 /// JSON from JSON with comments and commas at the end of a list. The comments become spaces.
 fn without_comments(text: &str) -> Cow<'_, str> {
@@ -125,7 +119,7 @@ fn without_comments(text: &str) -> Cow<'_, str> {
                 continue;
             }
             b'/' if rest.starts_with("/*") => {
-                at += rest.find("*/").map_or(rest.len(), |it| it + 2);
+                at += rest[2..].find("*/").map_or(rest.len(), |it| it + 4);
                 out.push(b' ');
                 continue;
             }

@@ -86,6 +86,5 @@ fn name_and_version(key: &str) -> (&str, Option<&str>) {
     let end = key[scope..].find(|it| it == '@' || (it == '/' && oldest.is_some()));
     let Some(end) = end.map(|it| it + scope) else { return (key, None) };
     let (name, rest) = (&key[..end], &key[end + 1..]);
-    let version = rest.split('_').next().unwrap_or(rest);
-    (name, version.starts_with(|it: char| it.is_ascii_digit()).then_some(version))
+    (name, rest.split('_').next())
 }

@@ -1,41 +1,19 @@
 //! The lock files of uv, Poetry, PDM, pipenv and pip, and `requirements.txt`.
 
-use serde::Deserialize;
-
 use super::json::{Event, walk};
-use super::rust::{Package, collect, from_toml};
-use super::{Format, Language, MAX_FILE, MAX_TOML, Packages};
+use super::{Format, Language, Packages, tables};
 
 pub(super) const FORMATS: [Format; 6] = [
-    Format { file: "uv.lock", limit: MAX_TOML, read: read_package },
-    Format { file: "poetry.lock", limit: MAX_TOML, read: read_package },
-    Format { file: "pdm.lock", limit: MAX_TOML, read: read_package },
-    Format { file: "pylock.toml", limit: MAX_TOML, read: read_packages },
-    Format { file: "Pipfile.lock", limit: MAX_FILE, read: read_pipfile },
-    Format { file: "requirements.txt", limit: MAX_FILE, read: read_requirements },
+    Format { file: "uv.lock", read: Some(read_toml) },
+    Format { file: "poetry.lock", read: Some(read_toml) },
+    Format { file: "pdm.lock", read: Some(read_toml) },
+    Format { file: "pylock.toml", read: Some(read_toml) },
+    Format { file: "Pipfile.lock", read: Some(read_pipfile) },
+    Format { file: "requirements.txt", read: Some(read_requirements) },
 ];
 
-#[derive(Deserialize)]
-struct File {
-    #[serde(default)]
-    package: Vec<Package>,
-}
-
-/// PEP 751.
-#[derive(Deserialize)]
-struct PyLock {
-    #[serde(default)]
-    packages: Vec<Package>,
-}
-
-fn read_package(text: &str) -> Result<Packages, String> {
-    let file: File = from_toml(text)?;
-    collect(Language::Python, file.package.into_iter())
-}
-
-fn read_packages(text: &str) -> Result<Packages, String> {
-    let file: PyLock = from_toml(text)?;
-    collect(Language::Python, file.packages.into_iter())
+fn read_toml(text: &str) -> Result<Packages, String> {
+    tables::read(Language::Python, text)
 }
 
 /// Reads `Pipfile.lock`: GROUP/NAME/version is `==1.2.3`. A package from a repository has no version.
