@@ -3,6 +3,7 @@
 mod audit_args;
 mod chain_args;
 mod config_args;
+mod named_chain_args;
 mod spent_args;
 mod studio_args;
 mod trust_args;
@@ -18,6 +19,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub use audit_args::{AuditArgs, AuditCommand, ShowArgs, VerifyArgs};
 pub use chain_args::{AgentArgs, ChainArgs, ProxyArgs};
 pub use config_args::{ConfigArgs, ConfigCommand};
+pub use named_chain_args::{Folder, NamedChainArgs, NamedChainCommand};
 pub use spent_args::SpentArgs;
 pub use studio_args::StudioArgs;
 pub use trust_args::{TrustArgs, UntrustArgs};
@@ -266,6 +268,12 @@ pub enum Command {
     ///
     /// The file of the user and the file of the project define components and chains. docs/configuration.md describes them.
     Config(ConfigArgs),
+
+    /// List the chains of the configuration files, and explain them.
+    ///
+    /// A component can have a condition, and is part of a chain only where the condition holds. docs/conditions.md describes
+    /// conditions.
+    Chain(NamedChainArgs),
 
     /// Show the tokens and costs that `budget` has recorded.
     ///

@@ -7,6 +7,7 @@ pub mod config;
 pub mod editor_hint;
 pub mod error_page;
 pub mod manual;
+pub mod named_chain;
 pub mod next_steps;
 pub mod output;
 pub mod reload;

@@ -67,6 +67,7 @@ mod telemetry;
 mod unauthenticated;
 mod wait_report;
 
+pub use columns::table;
 pub use config::{Config, Limits, Spec};
 pub use explain::explain;
 pub use failure_policy::FailurePolicy;

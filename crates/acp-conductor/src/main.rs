@@ -18,6 +18,7 @@ use commands::chain::{explain, run};
 use commands::component::{component, serve};
 use commands::config::configure;
 use commands::manual::{write_directory, write_manual};
+use commands::named_chain::named_chain;
 use commands::next_steps::NEXT_STEPS;
 use commands::output::{Failure, print, write_error};
 use commands::spent::spent;
@@ -77,6 +78,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Untrust(args) => untrust(&args),
         Command::Reload { pid, json } => commands::reload::run(pid, json),
         Command::Config(args) => configure(&args.command),
+        Command::Chain(args) => named_chain(&args.command),
         Command::Spent(args) => spent(&args),
         Command::Audit(args) => audit(&args.command),
         Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(system),

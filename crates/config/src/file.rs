@@ -19,7 +19,7 @@ pub use entry::{Entry, EntryKind};
 pub use node::{Node, Options, to_json};
 pub use settings::Settings;
 pub use values::{
-    Delay, Dialect, Limit, McpBridge, OnCrash, OneOrMore, Restarts, Seconds, Size, Updates,
+    AsToml, Delay, Dialect, Limit, McpBridge, OnCrash, OneOrMore, Restarts, Seconds, Size, Updates,
 };
 
 /// A map of the file: each name has a place, too.

@@ -10,11 +10,13 @@
 //! - [`when`]: the conditions on which a component is part of a chain
 //! - [`chain`]: a named chain with all layers merged
 //! - [`project`]: finds the file of a project
+//! - [`schema`]: the JSON Schema of a file
 //! - [`trust`]: which projects' files the user trusts
 
 pub mod chain;
 pub mod file;
 pub mod project;
+pub mod schema;
 pub mod source;
 pub mod trust;
 pub mod variables;

@@ -25,6 +25,8 @@ use toml::Spanned;
 use crate::project::{MAX_FILE, ReadError};
 
 pub use diagnostic::Diagnostic;
+pub(crate) use hidden::hidden_parts;
+pub use serde_errors::meant;
 
 /// A file that was read once. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]

@@ -97,6 +97,18 @@ fn is_part_of_name(it: char) -> bool {
     it.is_ascii_alphanumeric() || it == '_'
 }
 
+/// A text with `…` in place of everything but the names of variables. For texts that are secret.
+pub fn without_values(text: &str) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    for range in crate::source::hidden_parts(text) {
+        out.push_str(&text[at..range.start]);
+        out.push('…');
+        at = range.end;
+    }
+    out + &text[at..]
+}
+
 /// The variables of a file with lines `NAME=value`. A value may be in quotation marks, and a line may begin with `export`.
 /// Empty lines and lines that begin with `#` do not count. Nothing in a value is replaced.
 ///

@@ -26,7 +26,9 @@ pub fn run(mode: Mode, components: &[String], options: &ChainArgs) -> Result<(),
         editor_hint::print(mode, &config.components, components, chain, &arguments);
         config.hung_up = Some(stdio::hung_up);
         config.report_wait = std::io::stdin().is_terminal().then_some(log::progress::show);
-        acp_conductor::run(config, stdio::outer_streams(), wait_for_signal(true)).await
+        // A chain of a configuration file reads it again on SIGHUP.
+        let signals = Signals { interrupt: true, hang_up: config.reload.is_none() };
+        acp_conductor::run(config, stdio::outer_streams(), wait_for_signals(signals)).await
     })?;
     match ending {
         Ending::Clean => Ok(()),
@@ -128,12 +130,29 @@ fn unwritable(why: String) -> Failure {
 }
 
 /// Completes on a signal that asks the program to end. Includes Ctrl-C if `include_interrupt` is set.
-#[cfg(unix)]
 pub async fn wait_for_signal(include_interrupt: bool) {
+    wait_for_signals(Signals { interrupt: include_interrupt, hang_up: true }).await;
+}
+
+/// Which signals end the program, in addition to SIGTERM.
+#[derive(Debug, Clone, Copy)]
+struct Signals {
+    /// SIGINT, which is Ctrl-C.
+    interrupt: bool,
+    /// SIGHUP.
+    hang_up: bool,
+}
+
+#[cfg(unix)]
+async fn wait_for_signals(wanted: Signals) {
     use tokio::signal::unix::{SignalKind, signal};
-    let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
-    let kinds = &kinds[..if include_interrupt { 3 } else { 2 }];
-    let mut signals: Vec<_> = kinds.iter().filter_map(|kind| signal(*kind).ok()).collect();
+    let kinds = [
+        Some(SignalKind::terminate()),
+        wanted.hang_up.then(SignalKind::hangup),
+        wanted.interrupt.then(SignalKind::interrupt),
+    ];
+    let kinds = kinds.into_iter().flatten();
+    let mut signals: Vec<_> = kinds.filter_map(|kind| signal(kind).ok()).collect();
     std::future::poll_fn(|cx| {
         match signals.iter_mut().any(|signal| signal.poll_recv(cx).is_ready()) {
             true => std::task::Poll::Ready(()),
@@ -144,8 +163,8 @@ pub async fn wait_for_signal(include_interrupt: bool) {
 }
 
 #[cfg(not(unix))]
-pub async fn wait_for_signal(include_interrupt: bool) {
-    if !include_interrupt || tokio::signal::ctrl_c().await.is_err() {
+async fn wait_for_signals(wanted: Signals) {
+    if !wanted.interrupt || tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
 }

@@ -305,7 +305,8 @@ number_or_text! {
 }
 
 /// Writes a value as in a file.
-pub(crate) trait AsToml {
+pub trait AsToml {
+    /// The value as in a file.
     fn as_toml(&self) -> String;
 }
 

@@ -51,10 +51,17 @@ fn hide_value(text: &str, span: Range<usize>, ranges: &mut Vec<Range<usize>>) {
     let Some(value) = text.get(span.clone()) else { return };
     let inner = value.trim_matches(['"', '\'']);
     let Some(start) = value.find(inner) else { return };
-    let mut at = span.start + start;
-    let end = at + inner.len();
+    let parts = hidden_parts(inner).into_iter();
+    let start = span.start + start;
+    ranges.extend(parts.map(|it| start + it.start..start + it.end));
+}
+
+/// The ranges of a text that are not names of variables.
+pub(crate) fn hidden_parts(text: &str) -> Vec<Range<usize>> {
+    let (mut at, end) = (0, text.len());
+    let mut ranges = Vec::new();
     while at < end {
-        let rest = &text[at..end];
+        let rest = &text[at..];
         let Some(open) = rest.find("${") else { break };
         let name = rest[open + 2..].find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
         let name_end = open + 2 + name.unwrap_or(rest.len() - open - 2);
@@ -67,6 +74,7 @@ fn hide_value(text: &str, span: Range<usize>, ranges: &mut Vec<Range<usize>>) {
     if at < end {
         ranges.push(at..end);
     }
+    ranges
 }
 
 /// Whether a line has `env` as a whole word: as a key, or in the name of a table.

@@ -60,7 +60,7 @@ pub(super) fn diagnostic(source: &Source, error: &toml::de::Error) -> Diagnostic
 }
 
 /// The known name that a wrong name probably means: another spelling, another word, or a misspelling.
-fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '-'], "");
     let wrong = plain(name);
     let same = known.iter().copied().find(|it| plain(it) == wrong);

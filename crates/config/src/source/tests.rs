@@ -77,7 +77,7 @@ fn each_mistake_names_its_place_and_a_remedy() {
         ("[chains.\"\"]\n", "1:9", &["is empty"]),
         ("[chains.a]\nproxies = [{ use = \"a\", chain = \"b\" }]\n", "2:12", &["both"]),
         ("[chains.a]\nproxies = [{}]\n", "2:12", &["needs `use` or `chain`"]),
-        ("[chains.a]\nproxies = [{ us = \"a\" }]\n", "2:14", &["did you mean `use`?"]),
+        ("[chains.a]\nproxies = [{ usee = \"a\" }]\n", "2:14", &["did you mean `use`?"]),
         ("[chains.a]\nproxies = [5]\n", "2:12", &["the name of a component, or a table"]),
         ("[chains.a]\nwhen = { os = \"linux\" }\n", "2:1", &["unknown key `when`"]),
         ("[settings]\nanswer-limit = \"of\"\n", "2:16", &["seconds", "\"off\""]),
