@@ -47,7 +47,8 @@ pub(crate) fn files_of(spec: &Spec) -> Vec<FileStamp> {
     if spec.in_process.is_none() {
         return Vec::new();
     }
-    let in_options = spec.options.values().filter_map(|value| value.as_str());
+    let in_lists = spec.options.values().filter_map(|value| value.as_array()).flatten();
+    let in_options = spec.options.values().chain(in_lists).filter_map(|value| value.as_str());
     let in_arguments = spec.args.iter().map(|word| word.rsplit('=').next().unwrap_or(word));
     let named = in_options.chain(in_arguments).map(Path::new);
     let stamp = |path: &Path| {

@@ -82,6 +82,7 @@ impl Shell {
         let reloads = &mut self.reloads;
         while let Poll::Ready(Some(client)) = reloads.requests.poll_recv(cx) {
             reloads.clients.push(client);
+            reloads.told = None;
             reloads.reads_again = true;
         }
         reloads.reads_again |= reloads.hang_ups.poll(cx);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::{Sender, unbounded_channel};
 use tokio::task::{JoinHandle, JoinSet};
@@ -78,8 +78,9 @@ async fn listen(listener: UnixListener, requests: Sender<ReloadClient>) {
 }
 
 /// Passes a request of the same user to the main loop, and writes what happens.
-async fn serve(mut stream: UnixStream, requests: Sender<ReloadClient>) -> Option<()> {
+async fn serve(stream: UnixStream, requests: Sender<ReloadClient>) -> Option<()> {
     stream.peer_cred().ok().filter(|peer| peer.uid() == socket::current_user())?;
+    let (mut reader, mut writer) = stream.into_split();
     let (client, mut progress) = unbounded_channel::<Progress>();
     requests.send(client).await.ok()?;
     loop {
@@ -87,10 +88,10 @@ async fn serve(mut stream: UnixStream, requests: Sender<ReloadClient>) -> Option
             next = progress.recv() => {
                 let mut line = serde_json::to_vec(&next?).ok()?;
                 line.push(b'\n');
-                stream.write_all(&line).await.ok()?;
+                writer.write_all(&line).await.ok()?;
             }
             // A client sends nothing: it has left.
-            _ = stream.readable() => return None,
+            _ = reader.read_u8() => return None,
         }
     }
 }
