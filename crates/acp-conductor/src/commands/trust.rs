@@ -70,7 +70,7 @@ fn decide(folder: &Path, yes: bool) -> Result<(), Failure> {
     if preview.consent == Consent::Given {
         return print(|out| writeln!(out, "\nYou trust this project already."));
     }
-    let agreed = yes || ask(&preview.project.root)?;
+    let agreed = yes || ask(&preview)?;
     if !agreed {
         let why = format!("you do not trust {root}, and nothing of its file is used");
         return Err(Failure::of(ErrorKind::UntrustedProject, why));
@@ -103,9 +103,9 @@ fn read(
 }
 
 /// Asks on the terminal. Without a terminal, the answer is no.
-fn ask(root: &Path) -> Result<bool, Failure> {
+fn ask(preview: &Preview) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let root = shown(root);
+        let root = shown(&preview.project.root);
         let why = format!(
             "{root} is not trusted, because there is no terminal to ask on. If you agree to all that is shown above, run \
              conductor trust --yes {}",
@@ -117,7 +117,8 @@ fn ask(root: &Path) -> Result<bool, Failure> {
     #[cfg(unix)]
     let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
     let mut screen = io::stderr().lock();
-    let _ = write!(screen, "\nTrust this project, and let conductor run all of this? [y/N] ");
+    let summary = preview.summary();
+    let _ = write!(screen, "\nTrust all of this ({summary}), and let conductor run it? [y/N] ");
     let _ = screen.flush();
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(system)?;

@@ -60,6 +60,20 @@ fn conditions_run_nothing() {
     setup.env("PATH", path).assert_asks(NOT_YET);
 }
 
+/// A file that its user has never seen must not decide which other files conductor opens.
+#[test]
+fn what_the_file_names_is_not_looked_at() {
+    let setup = Setup::with_project(
+        "looked-at",
+        "[components.evil]\ncommand = \"./huge\"\nenv-file = \"fifo\"\n[chains.mine]\nagent = \"evil\"\n",
+    );
+    setup.fifo("project/fifo");
+    let huge = fs::File::create(setup.path("project/huge")).expect("ours");
+    huge.set_len(1 << 40).expect("sparse");
+    // To look at one of them would be another reason.
+    setup.assert_asks(NOT_YET);
+}
+
 #[test]
 fn a_chain_of_the_project_cannot_be_named() {
     let setup = Setup::with_project("named", PROJECT);
@@ -150,12 +164,9 @@ fn names_cannot_imitate_other_text() {
     setup.write(&format!("{folder}/.conductor.toml"), PROJECT);
     let run = setup.run_in(&folder, &["agent"]);
     assert!(setup.ran("mine-ran") && !setup.ran("evil-ran"), "{run:?}");
-    let quoted = PROJECT.replace("evil", "\\\"e\\u001B[2J\\u202E\\\"");
-    setup.write("project/.conductor.toml", quoted.replace("[components.\\", "[components.\\"));
-    setup.write(
-        &format!("{folder}/.conductor.toml"),
-        format!("{PROJECT}args = [\"{}\"]\n", "\\u001B[2J\\u202Ex"),
-    );
+    let args = "args = [\"\\u001B[2J\\u202Ex\\u200B\"]\n";
+    let file = PROJECT.replace("[chains", &format!("{args}[chains"));
+    setup.write(&format!("{folder}/.conductor.toml"), file);
     let shown = [run.stderr, run.editor].into_iter().chain(
         [vec!["trust"], vec!["trust", "--yes"], vec!["trust", "--list"], vec!["untrust"]].map(
             |args| {
@@ -166,7 +177,8 @@ fn names_cannot_imitate_other_text() {
         ),
     );
     for text in shown {
-        let wrong = |it: char| it != '\n' && (it.is_control() || it == '\u{202e}');
+        let wrong =
+            |it| it != '\n' && (char::is_control(it) || matches!(it, '\u{202e}' | '\u{200b}'));
         assert!(!text.is_empty() && !text.contains(wrong), "{text:?}");
     }
 }

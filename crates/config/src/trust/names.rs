@@ -50,14 +50,16 @@ impl Names {
         let folders = [common.root, self.directory.as_deref().unwrap_or(common.start)];
         let is_path = self.command.contains('/') || cfg!(windows) && self.command.contains('\\');
         if is_path {
-            paths.extend(folders.map(|folder| folder.join(&self.command)));
+            let programs = folders.map(|folder| folder.join(&self.command));
+            paths.extend(programs.into_iter().flat_map(with_extensions));
         } else if !self.command.is_empty() {
             let own = self.search_path.as_ref().unwrap_or(&common.search_path);
             let env_files = common.env_files.iter().flat_map(|it| search_paths(it));
             let search: Vec<PathBuf> = std::env::split_paths(own).chain(env_files).collect();
             for folder in folders {
                 // An entry of the PATH may be relative, and an empty entry is the working directory.
-                paths.extend(search.iter().map(|entry| folder.join(entry).join(&self.command)));
+                let programs = search.iter().map(|entry| folder.join(entry).join(&self.command));
+                paths.extend(programs.flat_map(with_extensions));
             }
         }
         for name in self.texts.iter().chain(&common.env_files).flat_map(|it| names_in(it)) {
@@ -67,6 +69,20 @@ impl Names {
             paths.extend(folders.map(|folder| folder.join(name)));
         }
     }
+}
+
+/// The files that the system may start for the path of a program. Windows adds the extension by itself.
+fn with_extensions(program: PathBuf) -> Vec<PathBuf> {
+    let mut programs = vec![program.clone()];
+    if cfg!(windows) {
+        programs.extend(["exe", "com", "bat", "cmd"].map(|extension| {
+            let mut name = program.clone().into_os_string();
+            name.push(".");
+            name.push(extension);
+            PathBuf::from(name)
+        }));
+    }
+    programs
 }
 
 /// The entries of each variable `PATH` in an env-file.

@@ -24,7 +24,7 @@ impl Consent {
         let (path, root) = (shown(&project.path), command_word(&project.root));
         let text = format!(
             "{path} is not used, because {why}. {} Your own configuration is used. To see what the file would run and to allow \
-             it, run: conductor trust {root}",
+             it, run `conductor trust {root}`, and then `conductor reload`, or start the agent again.",
             left_out(project)
         );
         Some(ErrorKind::UntrustedProject.tag(text))
@@ -110,12 +110,13 @@ mod tests {
         let components: String =
             (0..9).map(|it| format!("[components.c{it}]\ncommand = \"x\"\n")).collect();
         folder.write("a/.conductor.toml", format!("{components}[chains.work]\n"));
-        let end = "Your own configuration is used. To see what the file would run and to allow it, run: conductor trust";
+        let end = "Your own configuration is used. To see what the file would run and to allow it, run `conductor trust ROOT`, \
+                   and then `conductor reload`, or start the agent again.";
         assert_eq!(
             notice(&folder, "a", &Consent::Missing),
             format!(
                 "ROOT/.conductor.toml is not used, because you do not trust this project yet. It has the components c0, c1, c2, \
-                 c3, c4, c5, c6, c7 and 1 more and the chain work. {end} ROOT"
+                 c3, c4, c5, c6, c7 and 1 more and the chain work. {end}"
             )
         );
         folder.write("b 'c'/.conductor.toml", "nonsense");

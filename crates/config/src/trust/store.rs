@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use acp_wire::{ErrorKind, printable};
 
 use super::evidence::{Evidence, FileState, Role};
+use super::names::without_dots;
 use super::private_folder::PrivateFolder;
 use super::record::{Record, key, state};
 use crate::project::ProjectFile;
@@ -188,7 +189,8 @@ impl Store {
     /// A project that contains the store could bring records along.
     fn check_outside(&self, root: &Path) -> Result<(), String> {
         let folder = self.folder.canonicalize().map_err(|why| why.to_string())?;
-        match folder.starts_with(root) {
+        // As it is written, too: the project may have brought along a link.
+        match folder.starts_with(root) || without_dots(&self.folder).starts_with(root) {
             true => Err(format!(
                 "it is inside of the project {}, which could have brought it along. Set XDG_STATE_HOME to another folder",
                 root.display()

@@ -40,6 +40,17 @@ impl Preview {
         text
     }
 
+    /// How much there is to agree to. The beginning of a long text may not be on the screen any more.
+    pub fn summary(&self) -> String {
+        let count = |number: usize, what: &str| match number {
+            1 => format!("1 {what}"),
+            number => format!("{number} {what}s"),
+        };
+        let (components, chains) = (self.file.components.len(), self.file.chains.len());
+        let files = self.evidence.files().count();
+        [count(components, "component"), count(chains, "chain"), count(files, "file")].join(", ")
+    }
+
     fn write_project(&self, text: &mut String) {
         let project = &self.project;
         line(text, format_args!("Project  {}", path(&project.root)));
@@ -230,12 +241,13 @@ fn written<T>(value: &Placed<T>) -> String {
     printable::one_line(&words.join(" "))
 }
 
-/// A text as a word of a command line. A text with control characters is shown with `\u` in their places, so that it cannot look
-/// like another text.
+/// A text as a word of a command line. A text with characters that cannot be seen, or that change the order of others, is shown
+/// with `\u{…}` in their places, so that it cannot look like another text.
 fn quoted(text: &str) -> String {
-    match text.chars().all(|it| printable::is_printable(it) && it != '\n' && it != '\t') {
+    let is_visible = |it: char| matches!(it, '\'' | '"' | '\\') || it.escape_debug().len() == 1;
+    match text.chars().all(is_visible) {
         true => shell_words::quote(text).into_owned(),
-        false => printable::json(&serde_json::Value::from(text).to_string()).into_owned(),
+        false => printable::plain(&format!("{text:?}")).into_owned(),
     }
 }
 

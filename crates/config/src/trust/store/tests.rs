@@ -292,6 +292,14 @@ fn a_store_inside_of_the_project_or_of_the_working_directory_is_refused() {
     let error = inside.give(&setup.evidence()).expect_err("inside").to_string();
     assert!(error.contains("inside of the project"), "{error}");
     assert!(matches!(inside.consent(&setup.evidence()), Consent::Unusable(_)));
+    #[cfg(unix)]
+    {
+        setup.folder.write("state/file", "");
+        setup.folder.link("../state", "project/link");
+        let linked = Store::new(setup.folder.path("project/link/trust"));
+        let error = linked.give(&setup.evidence()).expect_err("inside").to_string();
+        assert!(error.contains("inside of the project"), "{error}");
+    }
     let relative = Store::new("state/trust");
     assert!(
         relative.give(&setup.evidence()).expect_err("relative").to_string().contains("relative")
