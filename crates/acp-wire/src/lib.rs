@@ -57,6 +57,7 @@
 #![warn(missing_docs, unreachable_pub)]
 
 pub mod acp;
+pub mod config;
 pub mod dialect;
 pub mod error_kind;
 pub mod guards;

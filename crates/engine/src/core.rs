@@ -188,6 +188,9 @@ impl Core {
             Input::EndpointOpened { ticket, endpoint } => {
                 self.apply(StageInput::EndpointOpened { ticket, endpoint }, out);
             }
+            Input::Configured { request, answer } => {
+                self.apply(StageInput::Configured { request, answer }, out);
+            }
             Input::Command(command) => self.apply(StageInput::Command(command), out),
             Input::Tick => self.on_tick(out),
         }
@@ -452,7 +455,7 @@ impl Core {
     /// The components whose queue is full although they are not blocked, each with the time at which it is considered
     /// stuck.
     fn stopped_readers(&self) -> impl Iterator<Item = (Seat, Time)> {
-        self.setup.rules.timeouts.prompt.into_iter().flat_map(move |limit| {
+        self.stages.timeouts().prompt.into_iter().flat_map(move |limit| {
             let seats = self.seats().skip(1).filter(|seat| !self.is_blocked(*seat));
             seats.filter_map(move |seat| {
                 let unread = self.peers[seat.index()].full_since()?;
@@ -582,6 +585,7 @@ pub(crate) fn make_stages(setup: &Setup) -> Stages {
         setup.forwards_telemetry,
         setup.kept_telemetry.clone(),
     );
+    stages.set_about(setup.about.clone());
     if setup.nested {
         stages.announce_guards();
     }

@@ -9,6 +9,7 @@
 
 mod by_seat;
 mod command;
+mod config;
 mod failure;
 mod gate;
 mod mcp;
@@ -32,8 +33,9 @@ use acp_wire::{Id, Json, Message, Outcome, Side};
 use router::{Chain, Diagnostic, Level, Role, Router, Seat, Time, UpdateFilter};
 
 use crate::input::{KeptTelemetry, Output};
-use crate::policy::{ComponentPolicy, Rules};
+use crate::policy::{ComponentPolicy, Rules, Timeouts};
 use crate::stage_io::{StageInput, StageOutput};
+use config::Config;
 use failure::Failures;
 use gate::Gate;
 use mcp::Mcp;
@@ -72,11 +74,13 @@ pub enum Stage {
     Telemetry,
     /// Keeps the panels and comments of different components apart (SCP).
     Scp,
+    /// Brings requests about options to the component that is meant, and answers them for built-in components.
+    Config,
 }
 
 impl Stage {
     /// All stages from the link to the router. The way out is the reverse.
-    pub const ALL: [Stage; 11] = [
+    pub const ALL: [Stage; 12] = [
         Stage::Gate,
         Stage::Watchdog,
         Stage::Poison,
@@ -88,6 +92,7 @@ impl Stage {
         Stage::Orphans,
         Stage::Telemetry,
         Stage::Scp,
+        Stage::Config,
     ];
 }
 
@@ -112,6 +117,7 @@ impl fmt::Display for Stage {
             Stage::Orphans => "orphans",
             Stage::Telemetry => "telemetry",
             Stage::Scp => "scp",
+            Stage::Config => "config",
         })
     }
 }
@@ -183,6 +189,7 @@ pub struct Stages {
     orphans: Orphans,
     telemetry: TelemetryFilter,
     scp: Scp,
+    config: Config,
     failures: Failures,
     router: Router,
     /// Work to do after the current input.
@@ -227,6 +234,7 @@ impl Stages {
             orphans: Orphans::default(),
             telemetry: TelemetryFilter::new(count, forwards_telemetry, kept_telemetry),
             scp: Scp::new(rules.seed),
+            config: Config::new(rules.seed),
             failures: Failures::new(count, rules.seed),
             router,
             deferred: VecDeque::new(),
@@ -274,6 +282,11 @@ impl Stages {
             UpdateFilter::Known => known,
         };
         self.router.set_readable_updates(seat, reads);
+    }
+
+    /// The current timeouts.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.rules.timeouts
     }
 
     /// How many sessions are live, as far as the core knows.
@@ -326,6 +339,7 @@ impl Stages {
     pub fn sizes(&self) -> Vec<usize> {
         let held: usize = self.router.chain().seats().map(|seat| self.held(seat).0).sum();
         let open = self.sessions.open() + self.turns.open() + self.orphans.len();
+        let open = open + self.config.open();
         let broker = self.mcp.broker().into_iter().flat_map(Broker::sizes);
         [self.router.open_request_count(), held, open, self.notices.open()]
             .into_iter()
@@ -361,10 +375,14 @@ impl Stages {
             StageInput::EndpointOpened { ticket, endpoint } => {
                 self.with_broker(|it, cx| it.endpoint_opened(ticket, endpoint, cx));
             }
+            StageInput::Configured { request, answer } => self.on_configured(request, answer),
             StageInput::Command(command) => self.on_command(command),
             StageInput::Tick => self.on_tick(),
         }
         self.run_deferred();
+        while self.advance_config() {
+            self.run_deferred();
+        }
         if self.router.is_ending() && !self.finished {
             self.release_all();
         }
@@ -389,6 +407,9 @@ impl Stages {
         self.router.handle(self.cx.now, event, &mut actions);
         for action in actions.drain(..) {
             match action {
+                router::Action::Deliver { to: Seat::CONDUCTOR, message, .. } => {
+                    self.on_cancelled_by_requester(&message);
+                }
                 router::Action::Deliver { to, toward, message } => {
                     self.deliver(Hop { seat: to, toward }, message);
                 }

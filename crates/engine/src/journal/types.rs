@@ -1,5 +1,6 @@
 //! The fields and variants of all types in a journal.
 
+use acp_wire::config::Operation;
 use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::json::write_string;
 use acp_wire::message::{PartialMessage, ScanResult};
@@ -16,7 +17,7 @@ use super::codec::{
 use super::{Appended, Effects, Entry, EntryStart, Header};
 use crate::flow_control::Watermarks;
 use crate::input::{
-    Command, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Port, Setup,
+    About, Command, Configured, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Port, Setup,
 };
 use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
@@ -40,11 +41,14 @@ object!(Setup {
     max_line,
     watermarks,
     facts,
+    about,
     tapped
 });
+object!(About { version, chain });
+object!(Configured { result, restart });
 object!(Watermarks { high, low, cap, mcp });
 object!(Chain { mode, components, initialize_timeout, grace, any_version });
-object!(Component { name, command, guard, updates });
+object!(Component { name, command, guard, updates, managed });
 object!(Rules { policies, timeouts, notify_editor, seed });
 object!(ComponentPolicy { restart, fallback, backoff, named });
 object!(Backoff { max_restarts, window, first_delay, max_delay, reset_after });
@@ -88,6 +92,7 @@ choice!(ExitCause
     [NotStarted, Status, Signal, Ended, InitializeTimeout, RefusedInitialize, StoppedReading]
     [Unresponsive { method, limit }, Uncancellable { method, limit }]
 );
+choice!(Operation [Get, Set, Schema] [] []);
 choice!(Command [Stop] [Restart, Bypass, Hold, Release] []);
 choice!(Endpoint
     []
@@ -110,6 +115,7 @@ choice!(Input
         ClientConnected { ticket, client_id },
         ClientMessage { client_id, line },
         EndpointOpened { ticket, endpoint },
+        Configured { request, answer },
     ]
 );
 
@@ -123,6 +129,9 @@ choice!(Output
         OpenRelay { seat, incarnation },
         SendToClient { client_id, message },
         OpenEndpoint { ticket, transport },
+        Configure { request, seat, operation, values },
+        ApplyOptions { request },
+        DropOptions { request },
         RememberGreeting { seat, greeting },
         RememberPoison { seat, kind },
     ]

@@ -321,7 +321,7 @@ impl Stages {
         // These requests go before the held messages.
         self.send_closes(seat);
         let text = format!("{} is running again", self.router.chain().describe(seat));
-        self.warn(seat, text);
+        self.report_recovery(seat, text);
         self.route(router::Event::Resumed(seat));
     }
 

@@ -66,6 +66,11 @@ impl Turns {
         self.by_seat.iter().chain([&self.beyond]).map(SeatTurns::open).sum()
     }
 
+    /// The number of pending prompts and active turns of one component.
+    pub(super) fn open_in(&self, seat: Seat) -> usize {
+        self.by_seat.get(seat).map_or(0, SeatTurns::open)
+    }
+
     /// The sessions with an active turn, under the ids that the editor knows.
     pub(super) fn sessions(&self) -> BTreeSet<SessionId> {
         let active = self.by_seat.iter().map(|it| &it.active).find(|it| !it.is_empty());

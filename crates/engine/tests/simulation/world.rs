@@ -142,6 +142,7 @@ impl World {
             nonce: "nonce".into(),
             nested: false,
             forwards_telemetry: false,
+            about: engine::About::default(),
             kept_telemetry: KeptTelemetry::Of(Vec::new()),
             max_line: usize::MAX,
             watermarks: if case.has("narrow") { NARROW } else { Watermarks::DEFAULT },
