@@ -45,6 +45,7 @@ pub mod journal;
 pub mod lines;
 pub mod link;
 pub mod log;
+pub mod managed_options;
 pub mod mcp;
 mod own_program;
 pub mod relay;

@@ -10,6 +10,7 @@
 
 use crate::json::Json;
 use crate::message::Call;
+use crate::secret_names::{has_secret_values, is_secret_name};
 
 /// The method.
 pub const CONFIG: &str = "_proxy/config";
@@ -22,6 +23,7 @@ const OPERATION: &str = "op";
 const VALUES: &str = "values";
 const HERE: &str = "here";
 const ROUTE: &str = "route";
+const HIDDEN: &str = "hidden";
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +108,22 @@ pub fn set_here(call: &mut Call, inner: Option<&str>) {
     set(call, HERE, Some(&Json::TRUE));
 }
 
+/// The result of a request without the values of options whose names say that they are secret. The member `hidden` names
+/// these options.
+pub fn without_secrets(result: &Json) -> Json {
+    let Some(values) = result.member(VALUES).filter(Json::is_object) else { return result.clone() };
+    let is_secret = |name: &String| is_secret_name(name) || has_secret_values(name);
+    let secret: Vec<String> = values.keys().into_iter().filter(is_secret).collect();
+    if secret.is_empty() {
+        return result.clone();
+    }
+    let kept = secret.iter().fold(values, |values, name| values.with_at(&[name], None));
+    let known = result.member(HIDDEN).map(|it| it.elements()).unwrap_or_default();
+    let hidden: Vec<Json> =
+        known.into_iter().chain(secret.iter().map(|name| Json::string(name))).collect();
+    result.with_at(&[VALUES], Some(&kept)).with_at(&[HIDDEN], Some(&Json::array(&hidden)))
+}
+
 fn set(call: &mut Call, key: &str, value: Option<&Json>) {
     let Some(params) = &call.params else { return };
     if value.is_some() || params.member(key).is_some() {
@@ -153,6 +171,18 @@ mod tests {
         }
         let other = Call::new("_proxy/configs", Json::trusted(r#"{"op":"get"}"#));
         assert_eq!(ConfigRequest::of(&other), None);
+    }
+
+    #[test]
+    fn the_values_of_secret_options_are_left_out() {
+        let shown = |text: &str| without_secrets(&Json::trusted(text.to_owned())).to_string();
+        for same in [r#"{"values":{"a": 1,"max_tokens":7}}"#, "{}", r#"{"values":7}"#, "null"] {
+            assert_eq!(shown(same), same);
+        }
+        assert_eq!(
+            shown(r#"{"values":{"a":1.10,"api_key":"k","env":{"A":"b"}},"hidden":["b"]}"#),
+            r#"{"values":{"a":1.10},"hidden":["b","api_key","env"]}"#
+        );
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub mod mcp;
 pub mod message;
 pub mod printable;
 pub mod scp;
+pub mod secret_names;
 mod sink;
 pub mod suggestion;
 pub mod telemetry;

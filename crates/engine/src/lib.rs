@@ -81,7 +81,8 @@ pub use core::{Core, Overdue};
 pub use fault_injection::FaultInjector;
 pub use flow_control::Watermarks;
 pub use input::{
-    About, Command, Configured, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Outputs, Port, Setup,
+    About, Command, Configured, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output,
+    Outputs, Port, Setup,
 };
 pub use policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 pub use stage_io::{StageInput, StageOutput};

@@ -323,6 +323,7 @@ fn every_request_is_answered_when_components_crash() {
         # The answer overtakes nothing that goes through p1.
         p1     < ~_conductor/barrier #6 {"token":"#6","chain":"0"}
         p1     > _conductor/barrier 9 {"token":"#6","chain":"0"}
+        p1     < result 9 {}
         editor < result 5 {"values":{"a":2},"applied":"restarted"}
         "##,
     );

@@ -17,7 +17,8 @@ use super::codec::{
 use super::{Appended, Effects, Entry, EntryStart, Header};
 use crate::flow_control::Watermarks;
 use crate::input::{
-    About, Command, Configured, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Port, Setup,
+    About, Command, Configured, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output,
+    Port, Setup,
 };
 use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 

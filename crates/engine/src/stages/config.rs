@@ -265,8 +265,12 @@ impl Stages {
         self.config.routes.on_flushed(from, |_, flush| flush == id);
         let Some(route) = self.config.routes.delivered_to(from, id) else { return };
         let inner = route.inner.clone();
-        let takes_options = match (&*outcome, outcome.error_code()) {
-            (Outcome::Result(_), _) => true,
+        let code = outcome.error_code();
+        let takes_options = match (&mut *outcome, code) {
+            (Outcome::Result(result), _) => {
+                *outcome = Outcome::Result(config::without_secrets(result));
+                true
+            }
             (_, Some(code::METHOD_NOT_FOUND)) => false,
             _ => return,
         };
@@ -309,7 +313,9 @@ impl Stages {
         // The place of the outer pipe is `None`, which is before all others.
         (self.place(from) >= self.place(target)).then(|| {
             let from = self.router.chain().describe(from);
-            format!("{name} is not behind {from}, and requests about options travel toward the agent")
+            format!(
+                "{name} is not behind {from}, and requests about options travel toward the agent"
+            )
         })
     }
 

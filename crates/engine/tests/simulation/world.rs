@@ -108,6 +108,7 @@ impl World {
             .enumerate()
             .map(|(index, (kind, _))| Component {
                 guard: *kind == Kind::Guard,
+                managed: case.scenario == "options",
                 ..Component::new(format!("p{}", index + 1), "run")
             })
             .collect();

@@ -16,8 +16,24 @@ const NOTICES: &str = "notices";
 
 /// Settings that take effect only when a chain starts.
 const FIXED: [&str; 18] = [
-    "version", "chain", "components", "init-timeout", "grace", "on-crash", "restarts", "restart-delay", "max-line",
-    "mcp-bridge", "updates", "status", "log", "log-file", "dialect", "guard", "journal", "agent",
+    "version",
+    "chain",
+    "components",
+    "init-timeout",
+    "grace",
+    "on-crash",
+    "restarts",
+    "restart-delay",
+    "max-line",
+    "mcp-bridge",
+    "updates",
+    "status",
+    "log",
+    "log-file",
+    "dialect",
+    "guard",
+    "journal",
+    "agent",
 ];
 
 /// The schema of the options that can be changed. The conductor also shows other values, which cannot.
