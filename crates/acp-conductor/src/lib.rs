@@ -19,6 +19,7 @@
 //! - [`mcp`]: serves MCP clients; `unauthenticated`: limits connections that have not authenticated yet;
 //!   `secret`: random tokens
 //! - [`greeting_cache`]: which greeting each command understood; `crash_cache`: which messages crash it
+//! - [`managed_options`]: options of built-in components that change while a chain runs
 //! - [`tap`]: observes the messages of a chain; [`journal`]: records a chain for replay
 //! - [`status`]: `conductor status`; [`audit_table`]: `conductor audit show`;
 //!   [`spent_table`]: `conductor spent`

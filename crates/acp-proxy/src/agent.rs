@@ -163,12 +163,12 @@ impl Agent {
         self
     }
 
-    /// Takes options that can be read and changed while the agent runs: the request `_proxy/config`. Each change calls the
-    /// function with all options. If it returns an error with a sentence for the user, nothing is changed.
+    /// Takes options that can be read and changed while the agent runs: the request `_proxy/config`. Each change calls
+    /// the function with all options. If it returns an error with a sentence for the user, nothing is changed.
     ///
-    /// The options are the fields of a type. The agent answers with their values and their JSON Schema by itself, and refuses
-    /// unknown options and values of a wrong type. `null` sets an option to its initial value. The values of options with names
-    /// such as `api_key` are never sent.
+    /// The options are the fields of a type. The agent answers with their values and their JSON Schema by itself, and
+    /// refuses unknown options and values of a wrong type. `null` sets an option to its initial value. The values of
+    /// options with names such as `api_key` are never sent.
     ///
     /// ```
     /// use acp_proxy::prelude::*;

@@ -219,8 +219,8 @@ impl ComponentOptions {
 }
 
 impl Context {
-    /// The options of a component behind this one: its name in the chain, `nested/name` for a component inside of a nested
-    /// conductor, or `conductor`. Only the editor can set options.
+    /// The options of a component behind this one: its name in the chain, `nested/name` for a component inside of a
+    /// nested conductor, or `conductor`. Only the editor can set options.
     ///
     /// ```
     /// use acp_proxy::prelude::*;

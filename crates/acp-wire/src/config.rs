@@ -4,9 +4,10 @@
 //! {"id":1,"method":"_proxy/config","params":{"component":"filter","op":"set","values":{"redact":["token"]}}}
 //! ```
 //!
-//! Such a request travels toward the agent, hop by hop. A component does not know the name that it has in the chain. So a
-//! conductor adds `"here": true` when it delivers the request to the component that is meant. It recognises the requests that
-//! are on their way in its chain by the member `route`. A request of another shape is none of these requests.
+//! Such a request travels toward the agent, hop by hop. A component does not know the name that it has in the chain. So
+//! a conductor adds `"here": true` when it delivers the request to the component that is meant. It recognises the
+//! requests that are on their way in its chain by the member `route`. A request of another shape is none of these
+//! requests.
 
 use crate::json::Json;
 use crate::message::Call;
@@ -52,8 +53,8 @@ pub struct ConfigRequest {
 }
 
 impl ConfigRequest {
-    /// Reads a request. `None` for other methods and for params of another shape: a member is missing, has a value of another
-    /// type, or occurs twice.
+    /// Reads a request. `None` for other methods and for params of another shape: a member is missing, has a value of
+    /// another type, or occurs twice.
     pub fn of(call: &Call) -> Option<ConfigRequest> {
         let params = call.params.as_ref().filter(|params| call.is(CONFIG) && params.is_object())?;
         let members = params.members();
@@ -108,8 +109,8 @@ pub fn set_here(call: &mut Call, inner: Option<&str>) {
     set(call, HERE, Some(&Json::TRUE));
 }
 
-/// The result of a request without the values of options whose names say that they are secret. The member `hidden` names
-/// these options.
+/// The result of a request without the values of options whose names say that they are secret. The member `hidden`
+/// names these options.
 pub fn without_secrets(result: &Json) -> Json {
     let Some(values) = result.member(VALUES).filter(Json::is_object) else { return result.clone() };
     let is_secret = |name: &String| is_secret_name(name) || has_secret_values(name);

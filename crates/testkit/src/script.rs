@@ -27,12 +27,12 @@
 //! | the answers to requests about options, see below | `request 1 for p1: Set {…}`, `apply options 1`, `drop options 1` |
 //! | `stop`, `restart p1`, `bypass p1`, `hold p1`, `release p1` (commands) | |
 //!
-//! A script may begin with settings. `p1 has crashed on a` and `p1 has crashed on ~b` mean that p1 has crashed in an earlier
-//! run on messages with these methods, toward the agent or the editor. The core does not send them to p1. `timeout
-//! answer 1000`, `timeout prompt 1000` and `timeout cancel 1000` set the [`Timeouts`] in milliseconds, after which a
-//! silent component is considered stuck. `notify editor` turns on the notices to the user. `p1 is managed` means that the
-//! shell keeps the options of p1. It answers [`Output::Configure`] with `options of request 1 are {…}` (then p1 is restarted),
-//! `options of request 1 stay {…}`, or `options of request 1 are wrong: why`.
+//! A script may begin with settings. `p1 has crashed on a` and `p1 has crashed on ~b` mean that p1 has crashed in an
+//! earlier run on messages with these methods, toward the agent or the editor. The core does not send them to p1.
+//! `timeout answer 1000`, `timeout prompt 1000` and `timeout cancel 1000` set the [`Timeouts`] in milliseconds, after
+//! which a silent component is considered stuck. `notify editor` turns on the notices to the user. `p1 is managed`
+//! means that the shell keeps the options of p1. It answers [`Output::Configure`] with `options of request 1 are {…}`
+//! (then p1 is restarted), `options of request 1 stay {…}`, or `options of request 1 are wrong: why`.
 //!
 //! A comment begins with `# `.
 

@@ -1,7 +1,8 @@
 //! The stage *config*: requests about the options of components (`_proxy/config`, see [`acp_wire::config`]).
 //!
-//! A request travels hop by hop toward the agent. The first conductor that sees it finds out which component is meant, and
-//! marks the request with the number of a *route*. On the link to that component the request gets the member `here`.
+//! A request travels hop by hop toward the agent. The first conductor that sees it finds out which component is meant,
+//! and marks the request with the number of a *route*. On the link to that component the request gets the member
+//! `here`.
 //!
 //! | the request | what happens |
 //! |---|---|
@@ -12,8 +13,8 @@
 //! | is delivered to a built-in component that is meant | the shell answers, because it keeps the options (`managed`) |
 //! | has come past the component that is meant | the conductor answers with an error |
 //!
-//! Only the editor's side may set options. So a request of a component that sets options is refused, and a request with a mark
-//! must have come the whole way of its route, with the same operation.
+//! Only the editor's side may set options. So a request of a component that sets options is refused, and a request with
+//! a mark must have come the whole way of its route, with the same operation.
 
 mod managed;
 mod own;

@@ -1,8 +1,8 @@
 //! The options of built-in components, which the shell keeps.
 //!
 //! The shell checks new options. When the component is idle, it is restarted with them, and its sessions are replayed.
-//! Messages for it wait meanwhile, as after a crash. If it fails with the new options, it is restarted with the old ones.
-//! New options for the same component are set one after the other.
+//! Messages for it wait meanwhile, as after a crash. If it fails with the new options, it is restarted with the old
+//! ones. New options for the same component are set one after the other.
 
 use std::collections::BTreeSet;
 
@@ -128,8 +128,8 @@ impl Stages {
         }
     }
 
-    /// Sends a request through a component, so that no message is lost that it has received and not processed. A proxy passes
-    /// the request on, an agent refuses it.
+    /// Sends a request through a component, so that no message is lost that it has received and not processed. A proxy
+    /// passes the request on, an agent refuses it.
     fn flush(&mut self, number: u64, seat: Seat, result: Json) {
         let id = self.cx.next_id();
         let Some(managed) = self.config.routes.managed_mut(number) else { return };
@@ -172,7 +172,8 @@ impl Stages {
         self.inject(Stage::Config, hop, Message::response(id, outcome));
     }
 
-    /// A component has ended. If it was being restarted with new options, it gets the old ones, and this returns `true`.
+    /// A component has ended. If it was being restarted with new options, it gets the old ones, and this returns
+    /// `true`.
     pub(in crate::stages) fn revert_options(&mut self, seat: Seat, why: &Exit) -> bool {
         let is_restarting = |managed: &Managed| matches!(managed.step, Step::Restarting(_));
         let found = self

@@ -60,8 +60,8 @@ pub(super) enum Step {
     Asked,
     /// The component is restarted when it is idle. Then this is the result.
     Restart(Json),
-    /// The component was idle, and has been sent a request with this id that comes out behind everything that it received
-    /// before. `is_late`: it has received more since then.
+    /// The component was idle, and has been sent a request with this id that comes out behind everything that it
+    /// received before. `is_late`: it has received more since then.
     Flushing { id: Id, result: Json, is_late: bool },
     /// That request has come out, and the component has received nothing since.
     Flushed(Json),
