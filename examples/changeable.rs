@@ -8,6 +8,7 @@ use acp_proxy::prelude::*;
 
 /// What can be changed.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(crate = "acp_proxy::serde")]
 struct Options {
     /// The sentence that is added before each prompt.
     prefix: String,

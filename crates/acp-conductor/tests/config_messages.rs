@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, signal};
+use testkit::test_chain::{ScriptedComponent, TestChain, TestChainBuilder, directory, signal};
 
 const SIGKILL: i32 = 9;
 
@@ -34,7 +34,7 @@ fn changeable() -> String {
 /// Starts a chain of these components and a scripted agent, with a session.
 fn start(setup: TestChainBuilder, components: &[&str]) -> (TestChain, ScriptedComponent) {
     let mut words: Vec<String> = components.iter().map(|&it| it.to_owned()).collect();
-    words.push(setup.scripted_command("agent"));
+    words.push(setup.scripted_json("agent").to_string());
     let mut chain = setup.run("agent", &words);
     let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
     chain.editor.send(&hello.to_string());
@@ -99,13 +99,14 @@ fn prompted(chain: &mut TestChain, agent: &mut ScriptedComponent, text: &str) ->
 
 #[test]
 fn a_filter_pattern_acts_on_the_next_prompt() {
-    let proxies = ["rate-limit --prompts-at-once 3", "filter", "log --no-stderr"];
+    let log = format!("log --file {}", directory("config-messages").join("log.jsonl").display());
+    let proxies = ["rate-limit --prompts-at-once 3", "filter", &log];
     let (mut chain, mut agent) = start(new_setup(), &proxies);
     assert_eq!(prompted(&mut chain, &mut agent, "code bluebird"), "code bluebird");
     assert_eq!(get(&mut chain, "filter")["pattern"], json!([]));
     let answer = set(&mut chain, "filter", &json!({ "pattern": ["blue[a-z]+"] }));
     assert_eq!(answer["result"]["applied"], "restarted", "{answer}");
-    assert_eq!(answer["result"]["values"]["pattern"], json!(["blue[a-z]+"]));
+    assert_eq!(answer["result"]["values"]["pattern"][0]["regex"], "blue[a-z]+", "{answer}");
     let text = prompted(&mut chain, &mut agent, "code bluebird");
     assert!(text.starts_with("code [redacted"), "{text}");
     // The same once more changes nothing.
@@ -174,7 +175,8 @@ fn config_with_id(chain: &mut TestChain, id: u64) -> Value {
 fn wrong_values_change_nothing_and_the_error_names_the_option() {
     let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
     let setup = new_setup();
-    let proxies = [&format!("filter --allow {token}"), "rate-limit", &changeable()];
+    let filter = format!("filter --allow {token}");
+    let proxies = [&filter, "rate-limit --prompts-at-once 3", &changeable()];
     let (mut chain, mut agent) = start(setup, &proxies);
     let before = get(&mut chain, "filter");
     let hidden = config(&mut chain, &json!({ "component": "filter", "op": "get" }));
@@ -256,16 +258,19 @@ fn a_thousand_changes_are_all_applied() {
         }
     }
     let text = prompted(&mut chain, &mut agent, "secret996x");
-    assert_eq!(text, "999 [redacted:pattern-1]");
+    assert_eq!(text, "999 [redacted:pattern]");
 }
 
 /// The chain `old-proxy filter nested(inner rate-limit) agent`. The first proxy has an old generation.
 #[test]
 fn requests_pass_old_proxies_and_reach_components_of_nested_chains() {
     let setup = new_setup().option(&["--dialect", "1=P3"]);
-    let inner = ["rate-limit".to_owned(), changeable()];
-    let mut nested: Value = serde_json::from_str(&setup.subchain(&inner)).expect("JSON");
-    nested["name"] = "nested".into();
+    let (inner, changeable) = ("rate-limit --prompts-at-once 3", changeable());
+    let nested = json!({
+        "name": "nested",
+        "command": env!("CARGO_BIN_EXE_conductor"),
+        "args": ["proxy", inner, changeable],
+    });
     let components = [
         setup.scripted_json("old").to_string(),
         "filter".to_owned(),
@@ -277,7 +282,7 @@ fn requests_pass_old_proxies_and_reach_components_of_nested_chains() {
     chain.editor.send(&hello.to_string());
     let mut old = chain.wait_for_component("old");
     let greeting = old.message();
-    assert_eq!(greeting["method"], "_proxy/initialize", "{greeting}");
+    assert_eq!(greeting["method"], "initialize", "{greeting}");
     let wrapped = |id: &str, method: &str, params: &Value| {
         let params = json!({ "method": method, "params": params });
         json!({ "jsonrpc": "2.0", "id": id, "method": "_proxy/successor/request", "params": params }).to_string()
@@ -286,7 +291,9 @@ fn requests_pass_old_proxies_and_reach_components_of_nested_chains() {
     let mut agent = chain.wait_for_component("agent");
     let request = agent.request("initialize");
     agent.answer(&request, r#"{"protocolVersion":1}"#);
-    let answer = old.message();
+    let mut answer = old.message();
+    answer["result"]["agentCapabilities"]["_meta"]["symposium"] =
+        json!({ "version": "1.0", "proxy": true });
     old.answer(&greeting, &answer["result"].to_string());
     assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1);
     // The old proxy passes unknown requests on, and their answers back.
