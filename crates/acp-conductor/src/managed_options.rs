@@ -178,7 +178,7 @@ mod tests {
         assert!(!restart);
         assert_eq!(
             shown,
-            r#"{"values":{"max_tokens":7,"x":1.5},"hidden":["api_key","env","list"]}"#
+            r#"{"values":{"x":1.5,"max_tokens":7},"hidden":["api_key","list","env"]}"#
         );
     }
 

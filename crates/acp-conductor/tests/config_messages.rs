@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use engine::journal::replay;
 use serde_json::{Value, json};
 use testkit::test_chain::{ScriptedComponent, TestChain, TestChainBuilder, directory, signal};
 
@@ -99,9 +100,12 @@ fn prompted(chain: &mut TestChain, agent: &mut ScriptedComponent, text: &str) ->
 
 #[test]
 fn a_filter_pattern_acts_on_the_next_prompt() {
-    let log = format!("log --file {}", directory("config-messages").join("log.jsonl").display());
+    let folder = directory("config-messages");
+    let journal = folder.join("journal.jsonl");
+    let log = format!("log --file {}", folder.join("log.jsonl").display());
     let proxies = ["rate-limit --prompts-at-once 3", "filter", &log];
-    let (mut chain, mut agent) = start(new_setup(), &proxies);
+    let setup = new_setup().option(&["--journal", &journal.to_string_lossy()]);
+    let (mut chain, mut agent) = start(setup, &proxies);
     assert_eq!(prompted(&mut chain, &mut agent, "code bluebird"), "code bluebird");
     assert_eq!(get(&mut chain, "filter")["pattern"], json!([]));
     let answer = set(&mut chain, "filter", &json!({ "pattern": ["blue[a-z]+"] }));
@@ -125,6 +129,13 @@ fn a_filter_pattern_acts_on_the_next_prompt() {
     assert_eq!(pattern["type"], "array", "{schema}");
     let log = chain.conductor.stderr();
     assert!(!log.contains("WARN"), "a planned restart is not a failure: {log}");
+    // The journal of all this replays.
+    chain.editor.close();
+    chain.conductor.wait();
+    let text = std::fs::read_to_string(&journal).expect("a journal");
+    assert_eq!(text.matches(r#"{"ApplyOptions":"#).count(), 3, "{text}");
+    let report = replay(text.split_inclusive('\n')).unwrap_or_else(|why| panic!("{why}"));
+    assert!(!report.cut_off);
 }
 
 #[test]
