@@ -6,6 +6,9 @@ use acp_proxy::prelude::*;
 use acp_proxy::script::{Conversation, play};
 use acp_proxy::{Component, Refusal};
 
+/// All changes that were not refused.
+type Changes = Arc<Mutex<Vec<Options>>>;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 struct Options {
@@ -28,7 +31,7 @@ fn initial() -> Options {
 }
 
 /// Adds options whose changes are collected. The limit 13 is refused.
-fn collector() -> (Arc<Mutex<Vec<Options>>>, impl FnMut(Options, &Context) -> Result<(), Refusal>) {
+fn collector() -> (Changes, impl FnMut(Options, &Context) -> Result<(), Refusal>) {
     let changes = Arc::new(Mutex::new(Vec::new()));
     let all = changes.clone();
     let on_change = move |new: Options, _: &Context| {
