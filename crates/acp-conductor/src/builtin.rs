@@ -26,33 +26,13 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
     let last = specs.len();
     let mut warnings = Vec::new();
     for (number, spec) in (1..).zip(&mut *specs) {
-        let exact = spec.program.strip_prefix(PREFIX).map(str::to_owned);
-        let name = exact.clone().unwrap_or_else(|| spec.program.clone());
-        let entry = match components::find(&name) {
-            Some(entry) => entry,
-            None if exact.is_some() => {
-                return Err(unknown(&name));
-            }
-            None => {
-                refuse_options(spec)?;
-                continue;
-            }
-        };
-        if let Some(path) = find_on_path(&name).filter(|_| exact.is_none()) {
-            if entry.guard {
-                let path = path.display();
-                return Err(misused(format!(
-                    "'{name}' is a built-in guard and also the command {path}; write {PREFIX}{name} to use the \
-                     guard, or {path} to run the command"
-                )));
-            }
-            warnings.push(format!(
-                "'{name}' runs the command {}; write {PREFIX}{name} to use the built-in component",
-                path.display()
-            ));
+        let (entry, warning) = entry_of(&spec.program).map_err(|(kind, why)| kind.tag(why))?;
+        warnings.extend(warning);
+        let Some(entry) = entry else {
             refuse_options(spec)?;
             continue;
-        }
+        };
+        let name = entry.name.to_owned();
         match (mode == Mode::Agent && number == last, entry.agent) {
             (true, false) => {
                 return Err(misused(format!(
@@ -86,6 +66,35 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
     }
     warnings.extend(unguarded_turns(specs));
     Ok(warnings)
+}
+
+/// The built-in component that a command names, and a warning. A plain NAME that is also a command on the PATH names none.
+pub(crate) fn entry_of(
+    program: &str,
+) -> Result<(Option<&'static components::Entry>, Option<String>), (ErrorKind, String)> {
+    let exact = program.strip_prefix(PREFIX);
+    let name = exact.unwrap_or(program);
+    let Some(entry) = components::find(name) else {
+        return match exact {
+            Some(name) => Err((ErrorKind::UnknownBuiltIn, unknown_name(name))),
+            None => Ok((None, None)),
+        };
+    };
+    let Some(path) = find_on_path(name).filter(|_| exact.is_none()) else {
+        return Ok((Some(entry), None));
+    };
+    let path = path.display();
+    if entry.guard {
+        let why = format!(
+            "'{name}' is a built-in guard and also the command {path}; write {PREFIX}{name} to use the \
+             guard, or {path} to run the command"
+        );
+        return Err((ErrorKind::MisusedBuiltIn, why));
+    }
+    let warning = format!(
+        "'{name}' runs the command {path}; write {PREFIX}{name} to use the built-in component"
+    );
+    Ok((None, Some(warning)))
 }
 
 /// A warning if a component starts turns that a guard does not see, because it stands nearer to the agent.
@@ -139,16 +148,25 @@ pub fn keep_log_off_stderr(specs: &mut [Spec], file: &Path) -> bool {
 
 /// The error for a built-in component that does not exist.
 pub fn unknown(name: &str) -> String {
+    ErrorKind::UnknownBuiltIn.tag(unknown_name(name))
+}
+
+fn unknown_name(name: &str) -> String {
     let names = || components::catalog::ALL.iter().map(|it| it.name);
     let hint = match suggestion::closest(name, names()) {
         Some(known) => format!("did you mean `{known}`?"),
         None => format!("available: {}", names().collect::<Vec<_>>().join(", ")),
     };
-    ErrorKind::UnknownBuiltIn.tag(format!("there is no built-in component '{name}'; {hint}"))
+    format!("there is no built-in component '{name}'; {hint}")
 }
 
 fn misused(why: String) -> String {
     ErrorKind::MisusedBuiltIn.tag(why)
+}
+
+/// Whether there is a command of this name on the PATH.
+pub fn is_on_path(name: &str) -> bool {
+    find_on_path(name).is_some()
 }
 
 /// The path of a command on the PATH.

@@ -2,8 +2,11 @@
 
 mod audit_args;
 mod chain_args;
+mod config_args;
+mod named_chain_args;
 mod spent_args;
 mod studio_args;
+mod trust_args;
 mod try_args;
 
 use std::path::PathBuf;
@@ -14,15 +17,19 @@ use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub use audit_args::{AuditArgs, AuditCommand, ShowArgs, VerifyArgs};
-pub use chain_args::{AgentArgs, ChainArgs, ChainOptions, ProxyArgs, Switch};
+pub use chain_args::{AgentArgs, ChainArgs, ProxyArgs};
+pub use config_args::{ConfigArgs, ConfigCommand};
+pub use named_chain_args::{Folder, NamedChainArgs, NamedChainCommand};
 pub use spent_args::SpentArgs;
 pub use studio_args::StudioArgs;
+pub use trust_args::{TrustArgs, UntrustArgs};
 pub use try_args::{Color, ShowWire, TryArgs};
 
 use crate::completion::Shell;
 use chain_args::{EXAMPLES, parse_interval};
 use spent_args::SPENT_EXAMPLES;
 use studio_args::STUDIO_EXAMPLES;
+use trust_args::TRUST_EXAMPLES;
 use try_args::TRY_EXAMPLES;
 
 /// Runs an ACP agent behind a chain of proxies.
@@ -50,16 +57,25 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
-/// The groups of commands in `conductor --help`.
-const GROUPS: [(&str, &[&str]); 2] = [
+/// The groups of commands in `conductor --help`. The last group has only names, so that the help fits on one screen.
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Run a chain, or a component", &["try", "studio", "agent", "proxy", "component"]),
     (
-        "Run a chain, or a component",
-        &["try", "studio", "agent", "proxy", "component", "demo-agent"],
+        "Set it up, and look at it",
+        &[
+            "config",
+            "chain",
+            "trust",
+            "reload",
+            "status",
+            "reload",
+            "spent",
+            "audit",
+            "components",
+            "errors",
+        ],
     ),
-    (
-        "Look at it, and set it up",
-        &["status", "spent", "audit", "components", "errors", "completions", "man"],
-    ),
+    ("Also", &["demo-agent", "untrust", "completions", "man"]),
 ];
 
 /// The position of a command in `conductor --help`.
@@ -74,15 +90,17 @@ pub fn command() -> clap::Command {
         "Runs an ACP agent behind a chain of proxies. Start with `conductor try`.\n\n\
          {usage-heading} {usage}; `conductor help COMMAND` describes a command\n",
     );
-    for (title, names) in GROUPS {
+    let (rest, groups) = GROUPS.split_last().unwrap_or((&("", &[]), &[]));
+    for (title, names) in groups {
         help += &format!("\n{title}:\n");
-        for name in names {
-            let about = command.find_subcommand(name).and_then(|it| it.get_about());
-            let about = about.map(ToString::to_string).unwrap_or_default();
+        for name in *names {
+            let Some(subcommand) = command.find_subcommand(name) else { continue };
+            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
             help += &format!("  {name:<11}  {}\n", about.trim_end_matches('.'));
         }
     }
-    help += "\nOptions: -h, --help; -V, --version (with --verbose also the commit)\n";
+    let (title, names) = rest;
+    help += &format!("\n{title}: {}. Options: -h, --help; -V, --version\n", names.join(", "));
     command.help_template(help)
 }
 
@@ -95,7 +113,7 @@ pub enum Command {
     /// input and output.
     ///
     /// Exit status: 0 if the editor closed the connection, 1 if the chain failed, 2 if the command line
-    /// is invalid.
+    /// or the configuration is invalid.
     #[command(after_long_help = EXAMPLES)]
     Agent(AgentArgs),
 
@@ -174,6 +192,24 @@ pub enum Command {
         options: Vec<String>,
     },
 
+    /// Allow the configuration file of a project to run its components.
+    ///
+    /// The file `.conductor.toml` of a project is not used before you have agreed to it. This command shows what the file
+    /// would run, and asks. Your consent applies to the file as it is now, to its env-files, and to each file in the project
+    /// that a component names. If one of them changes, the file is not used until you have agreed again.
+    ///
+    /// Exit status: 0 if you trust the project; 1 if you do not, or if it cannot be asked because standard input is not a
+    /// terminal.
+    #[command(after_long_help = TRUST_EXAMPLES)]
+    Trust(TrustArgs),
+
+    /// Forget that you trust a project.
+    ///
+    /// A chain that runs goes on. The next one does not use the file of the project.
+    ///
+    /// Exit status: 0, also if you did not trust the project; 1 if the record cannot be removed.
+    Untrust(UntrustArgs),
+
     /// Show the running conductors and their components.
     ///
     /// Lists each chain that you run with `conductor agent`, `conductor proxy` or `conductor try`: its
@@ -208,6 +244,36 @@ pub enum Command {
             default_missing_value = "2", value_parser = parse_interval)]
         watch: Option<Duration>,
     },
+
+    /// Let running chains read their configuration again.
+    ///
+    /// A chain that was started from a configuration file reads its files again, and changes what has changed: proxies
+    /// are added, removed, restarted, or change places. The agent and all sessions stay. The chain changes
+    /// while it is at rest, which means that no request is open: the command waits for the end of a running turn.
+    /// If the configuration cannot be used, the chain runs on as it was. SIGHUP does the same without a report.
+    ///
+    /// Without PID, all chains that come from a configuration file reload it.
+    ///
+    /// Exit status: 0 if the configuration is used, 1 if a chain does not use it, or no chain was found.
+    Reload {
+        /// The process id of the conductor (see `conductor status`).
+        pid: Option<u32>,
+
+        /// Print JSON: an array with one object per conductor.
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Show, check and edit the configuration files.
+    ///
+    /// The file of the user and the file of the project define components and chains. docs/configuration.md describes them.
+    Config(ConfigArgs),
+
+    /// List the chains of the configuration files, and explain them.
+    ///
+    /// A component can have a condition, and is part of a chain only where the condition holds. docs/conditions.md describes
+    /// conditions.
+    Chain(NamedChainArgs),
 
     /// Show the tokens and costs that `budget` has recorded.
     ///

@@ -20,6 +20,7 @@ use crate::host::in_process::InProcess;
 use crate::host::process::ProcessCleanup;
 use crate::journal::JournalFile;
 use crate::managed_options::ManagedOptions;
+use crate::reload::ReloadSource;
 use crate::secret::random_token;
 use crate::tap::Tap;
 
@@ -57,6 +58,10 @@ pub struct Config {
     pub tap: Option<Tap>,
     /// Records one run of the chain.
     pub journal: Option<JournalFile>,
+    /// What the editor shows at its first prompt, such as which part of the configuration is not used.
+    pub start_notices: Vec<String>,
+    /// Reads the configuration again. `None` if the chain has no configuration file: then it cannot be reloaded.
+    pub reload: Option<ReloadSource>,
     /// Checks whether the peer on the outer streams has closed them, even if unread data is left.
     pub hung_up: Option<fn() -> bool>,
     /// Is called once a second with what the chain waits for, while it ends and in [`explain`](crate::explain()).
@@ -140,6 +145,8 @@ impl Config {
             keeps_telemetry_of: Vec::new(),
             tap: None,
             journal: None,
+            start_notices: Vec::new(),
+            reload: None,
             hung_up: None,
             report_wait: None,
         }
@@ -212,6 +219,7 @@ impl Config {
             tapped: self.tap.is_some()
                 || self.in_process().any(InProcess::observes_messages)
                 || tracing::enabled!(tracing::Level::DEBUG),
+            start_notices: self.start_notices.clone(),
         }
     }
 
@@ -240,6 +248,7 @@ impl Config {
         Chain {
             mode: self.mode,
             components: components.collect(),
+            order: Chain::first_order(self.components.len()),
             initialize_timeout: milliseconds(self.limits.initialize),
             grace: milliseconds(self.limits.grace),
             any_version: self

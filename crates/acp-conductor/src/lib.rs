@@ -9,7 +9,7 @@
 //!
 //! # Layout
 //! - [`config`]: the configuration of a chain; [`failure_policy`]: the part about failing components;
-//!   [`builtin`]: the built-in components
+//!   [`builtin`]: the built-in components; [`configuration`]: chains of configuration files
 //! - [`mod@run`]: the main loop; `shutdown`: how it ends; `wait_report`: what it waits for
 //! - [`mod@explain`]: `conductor agent --explain`
 //! - [`seat_io`]: the pipes and the component of one seat; [`link`]: one pipe; [`lines`]: splits bytes into
@@ -21,6 +21,7 @@
 //! - [`greeting_cache`]: which greeting each command understood; `crash_cache`: which messages crash it
 //! - [`managed_options`]: options of built-in components that change while a chain runs
 //! - [`tap`]: observes the messages of a chain; [`journal`]: records a chain for replay
+//! - [`reload`]: `conductor reload`
 //! - [`status`]: `conductor status`; [`audit_table`]: `conductor audit show`;
 //!   [`spent_table`]: `conductor spent`
 //! - [`chat`]: `conductor try`; [`studio`]: `conductor studio`
@@ -37,6 +38,8 @@ pub mod builtin;
 pub mod chat;
 mod columns;
 pub mod config;
+#[cfg(feature = "cli")]
+pub mod configuration;
 mod crash_cache;
 pub mod explain;
 pub mod failure_policy;
@@ -50,6 +53,7 @@ pub mod managed_options;
 pub mod mcp;
 mod own_program;
 pub mod relay;
+pub mod reload;
 pub mod run;
 pub mod seat_io;
 mod secret;
@@ -65,6 +69,7 @@ mod telemetry;
 mod unauthenticated;
 mod wait_report;
 
+pub use columns::table;
 pub use config::{Config, Limits, Spec};
 pub use explain::explain;
 pub use failure_policy::FailurePolicy;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 #[cfg(feature = "cli")]
-pub use setup::{Logs, start, start_file_only};
+pub use setup::{Logs, check, start, start_file_only};
 
 use acp_wire::printable;
 

@@ -16,12 +16,15 @@ use cli::{Cli, Command};
 use commands::audit::audit;
 use commands::chain::{explain, run};
 use commands::component::{component, serve};
+use commands::config::configure;
 use commands::manual::{write_directory, write_manual};
+use commands::named_chain::named_chain;
 use commands::next_steps::NEXT_STEPS;
 use commands::output::{Failure, print, write_error};
 use commands::spent::spent;
 use commands::status::show_status;
 use commands::studio::studio;
+use commands::trust::{trust, untrust};
 use commands::try_chat::try_chain;
 use commands::{error_page, version};
 
@@ -54,10 +57,10 @@ fn main() -> ExitCode {
 fn run_command(command: Command) -> Result<(), Failure> {
     match command {
         Command::Agent(chain) if chain.explain => {
-            explain(chain.components, &chain.options, chain.json)
+            explain(&chain.components, &chain.options, chain.json)
         }
-        Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
-        Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
+        Command::Agent(chain) => run(Mode::Agent, &chain.components, &chain.options),
+        Command::Proxy(chain) => run(Mode::Proxy, &chain.components, &chain.options),
         Command::Try(options) => try_chain(&options),
         Command::Studio(options) => studio(&options),
         Command::DemoAgent(agent) => serve(components::BuiltIn::build(&agent)),
@@ -71,6 +74,11 @@ fn run_command(command: Command) -> Result<(), Failure> {
         }),
         Command::Component { name, options } => component(&name, &options),
         Command::Status { pid, json, watch } => show_status(pid, json, watch),
+        Command::Trust(args) => trust(&args),
+        Command::Untrust(args) => untrust(&args),
+        Command::Reload { pid, json } => commands::reload::run(pid, json),
+        Command::Config(args) => configure(&args.command),
+        Command::Chain(args) => named_chain(&args.command),
         Command::Spent(args) => spent(&args),
         Command::Audit(args) => audit(&args.command),
         Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(system),

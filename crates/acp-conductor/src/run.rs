@@ -36,6 +36,7 @@ use crate::lines;
 use crate::link::{Link, Reader, Writer};
 use crate::managed_options::OptionChanges;
 use crate::mcp::clients::Clients;
+use crate::reload::Reloads;
 use crate::seat_io::SeatIo;
 use crate::status::StatusServer;
 use crate::tap::TapEvent;
@@ -104,8 +105,10 @@ pub(crate) struct Shell {
     relays: Channel<((Seat, u32), TcpStream)>,
     /// New options of built-in components.
     option_changes: OptionChanges,
-    greetings: GreetingCache,
-    crashes: CrashCache,
+    pub(crate) greetings: GreetingCache,
+    pub(crate) crashes: CrashCache,
+    /// Performs `conductor reload`.
+    pub(crate) reloads: Reloads,
     /// Answers `conductor status`.
     pub(crate) status_server: Option<StatusServer>,
     timer: Pin<Box<Sleep>>,
@@ -142,6 +145,7 @@ impl Shell {
             option_changes: OptionChanges::default(),
             greetings,
             crashes,
+            reloads: Reloads::new(&config),
             status_server: config.status.then(StatusServer::open).flatten(),
             timer: Box::pin(sleep_until(Instant::now())),
             next_hang_up_check: None,
@@ -157,7 +161,7 @@ impl Shell {
     }
 
     /// Creates the I/O of every seat in the configuration.
-    fn create_seats(&mut self) {
+    pub(crate) fn create_seats(&mut self) {
         let max_line = self.config.limits.max_line;
         self.seats.resize_with(self.config.components.len() + 1, || SeatIo::new(max_line));
     }
@@ -181,6 +185,7 @@ impl Shell {
             }
             busy |= self.poll_clients(cx);
             self.answer_status_requests(cx);
+            busy |= self.poll_reloads(cx);
             for seat in self.all_seats() {
                 busy |= self.write(seat, Port::Main, cx) | self.write(seat, Port::Relay, cx);
             }
@@ -312,6 +317,7 @@ impl Shell {
                 }
             }
             Output::Tap(observation) => self.on_observation(&observation),
+            Output::Reloaded { problem } => self.on_reloaded(problem),
             Output::Finish(ending) => self.ending = Some(ending),
         }
     }

@@ -18,7 +18,7 @@ mod client;
 mod server;
 mod snapshot;
 #[cfg(unix)]
-mod socket;
+pub(crate) mod socket;
 pub mod table;
 #[cfg(not(unix))]
 mod unsupported;

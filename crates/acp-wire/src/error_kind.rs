@@ -111,6 +111,12 @@ error_kinds! {
     InvalidOption = "invalid-option",
     /// A file with options or rules is invalid.
     InvalidOptionsFile = "invalid-options-file",
+    /// A configuration file is invalid.
+    InvalidConfiguration = "invalid-configuration",
+    /// There is no chain of this name, or no default chain.
+    UnknownChain = "unknown-chain",
+    /// The file of a project is not used, because the user does not trust it.
+    UntrustedProject = "untrusted-project",
     /// A file that a component or an option names cannot be read.
     UnreadableFile = "unreadable-file",
     /// A file that a component or an option names cannot be written.
@@ -119,6 +125,8 @@ error_kinds! {
     OutputFailed = "output-failed",
     /// The status of a running chain is not available.
     StatusUnavailable = "status-unavailable",
+    /// A running chain does not use its changed configuration.
+    ReloadFailed = "reload-failed",
     /// The conductor cannot use a resource of the system.
     SystemError = "system-error",
 }

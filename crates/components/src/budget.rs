@@ -20,6 +20,7 @@ use acp_proxy::schema::{
 use acp_proxy::{Call, Error, Json, Message, Next, Proxy, Side};
 use acp_wire::ErrorKind;
 use clap::{Parser, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -44,7 +45,7 @@ const LOCK_WAIT: Duration = Duration::from_millis(10);
 /// It counts what the agent reports, and records it in a ledger that all chains of the user share. Agents report very
 /// different things; the page of the component in the user guide has a table. At 80 % of a limit the user gets a
 /// notice. When a limit is reached, the turn ends normally, and the next prompt is refused.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
     /// The most tokens of a turn: 50000, 50k or 1.5M. Agents report at the end of a turn, so the prompt after such a turn
@@ -111,7 +112,7 @@ pub struct Budget {
 }
 
 /// What happens when a limit is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WhenSpent {
     /// The user is told.
@@ -125,7 +126,7 @@ pub enum WhenSpent {
 }
 
 /// What happens to prompts for an agent that reports nothing that a limit needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Uncounted {
     /// They are refused.

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex};
 use acp_proxy::{Agent, Call, Context, Delivery, Error, Json, Next, Proxy, Result, Side};
 use acp_wire::{ErrorKind, code};
 use clap::{Parser, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -49,7 +50,7 @@ const NO_PAUSE: Interval = Interval(std::time::Duration::ZERO);
 ///
 /// A recording contains the conversation, so treat it like the project itself. `replay-agent` replays a recording
 /// without an agent.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cache {
     /// record: the agent answers, and its answers are recorded. replay: only the recording answers. auto: the
@@ -71,7 +72,7 @@ pub struct Cache {
 }
 
 /// Who answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The recording answers what it has. Otherwise the agent answers and is recorded.
@@ -93,7 +94,7 @@ impl Default for Cache {
 ///
 /// It needs no model, no network and no account: for tests of editors and proxies, and for demonstrations. Record the
 /// conversation with `cache --mode record` before a real agent.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayAgent {
     /// The file of the recording.

@@ -7,6 +7,8 @@ use clap::Parser;
 use clap::error::ErrorKind::InvalidValue;
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
+use schemars::JsonSchema;
+use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -54,7 +56,9 @@ pub static ALL: [Entry; 17] = [
 ///
 /// A field has the same name in both: clap's id is the member of serde. The default value must be that of a command
 /// line without options, and no option may be required there.
-pub trait BuiltIn: Parser + Serialize + DeserializeOwned + Default + Send + Sync + 'static {
+pub trait BuiltIn:
+    Parser + Serialize + DeserializeOwned + JsonSchema + Default + Send + Sync + 'static
+{
     /// Its name on the command line.
     const NAME: &'static str;
 
@@ -119,6 +123,7 @@ pub struct Entry {
     parse: ReadOptions<ComponentFactory>,
     options: ReadOptions<Map<String, Value>>,
     report: fn(&[String]) -> Result<Option<String>, OptionError>,
+    schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 /// The component of this name.
@@ -138,12 +143,18 @@ impl Entry {
             parse: parse::<C>,
             options: |words, members| members_of(&read::<C>(words, members)?),
             report: report::<C>,
+            schema: C::json_schema,
         }
     }
 
     /// The command line of the component: its description and its options.
     pub fn command(&self) -> clap::Command {
         (self.command)().disable_version_flag(true)
+    }
+
+    /// The JSON Schema of the options in a file. The types that several options use become definitions of the generator.
+    pub fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        (self.schema)(generator)
     }
 
     /// A description in one line.
@@ -168,6 +179,30 @@ impl Entry {
         members: &Map<String, Value>,
     ) -> Result<ComponentFactory, String> {
         (self.parse)(words, members).map_err(|error| self.describe(error))
+    }
+
+    /// Like [`parse`](Entry::parse), but builds nothing.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(
+        &self,
+        words: &[String],
+        members: &Map<String, Value>,
+    ) -> Result<(), OptionError> {
+        (self.parse)(words, members).map(drop)
+    }
+
+    /// Like [`options`](Entry::options), with an error in parts.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn read(
+        &self,
+        words: &[String],
+        members: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, OptionError> {
+        (self.options)(words, members)
     }
 
     /// The options of the component as members of an object, wherever they are given.

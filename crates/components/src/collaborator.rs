@@ -28,7 +28,7 @@ use memory::{Memory, Subject};
 /// Before the first prompt of each session, the agent gets the identity and what it remembers. With the tools `remember`,
 /// `recall`, `revise` and `forget` it changes its memory: two Markdown files that you can read and edit. Each change is
 /// shown in the chat, with its text and the file. Texts that look like secrets are refused.
-#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Collaborator {
     /// The name of the agent.

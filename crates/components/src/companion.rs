@@ -14,6 +14,7 @@ use acp_proxy::scp::{
 };
 use acp_proxy::{Call, Context, Delivery, Error, Json, Next, Proxy, Request, Side};
 use clap::Parser;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use web::surface::Surface;
@@ -34,7 +35,7 @@ const MAX_SHOWN: usize = 10_000;
 ///
 /// Operations of an editor that need only the files are done on the files: open a file, find a definition or
 /// references (as text), propose an edit.
-#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Companion {
     /// Open the page in a browser when the first panel or comment of a session is shown.

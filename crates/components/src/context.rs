@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use acp_proxy::{Call, Error, Json, Proxy, Side};
 use acp_wire::ErrorKind;
 use clap::Parser;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{BuiltIn, OptionError};
@@ -18,7 +19,7 @@ use crate::file::{self, ReadError, ReadLimits};
 /// be readable when the chain starts (an absolute path) or when a session starts (a relative path). The
 /// default files are skipped if they do not exist. Only regular files are read, and symbolic links are
 /// followed only inside that directory. The user's prompt follows the files.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Context {
     /// A file to add, relative to the session's working directory. Repeatable.

@@ -24,6 +24,7 @@ use std::time::Duration;
 use acp_proxy::Agent;
 use acp_proxy::schema::{PromptResponse, StopReason};
 use clap::Parser;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::BuiltIn;
@@ -38,7 +39,7 @@ use turn::Turn;
 ///
 /// It takes its command from the last text block of a prompt. It keeps its sessions in memory and
 /// replays them when they are loaded. After a restart it resumes any session, without its history.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DemoAgent {
     /// The pause between two words, in milliseconds.

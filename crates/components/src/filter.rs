@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use acp_proxy::Proxy;
 use acp_wire::ErrorKind;
 use clap::Parser;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Audit, AuditOptions};
@@ -36,7 +37,7 @@ use rules::Rules;
 /// your own patterns: in prompts, answers, files, terminal output, tool calls and errors, also if a secret is cut into
 /// streamed chunks. A secret becomes `[redacted:NAME]`. A command or a file that the agent writes is never changed: it is
 /// refused.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
     /// Use only these detectors of well-known secrets. Default: all. Repeatable, or separated by commas.

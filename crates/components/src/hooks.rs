@@ -11,6 +11,7 @@ use std::time::Duration;
 use acp_proxy::{Call, Proxy, Side};
 use acp_wire::ErrorKind;
 use clap::{Parser, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Audit, AuditOptions};
@@ -48,7 +49,7 @@ use sources::Sources;
 /// The scripts get JSON on standard input. Exit status 2, or JSON on standard output, blocks a prompt or a tool call.
 /// Hooks come from ~/.claude/settings.json, from the files of --settings and --codex, from each project with
 /// --project-hooks, and from the options. The hooks of a file that the agent reads itself do not run twice.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hooks {
     /// A settings file of Claude Code. Repeatable.
@@ -111,7 +112,7 @@ pub struct Hooks {
 }
 
 /// The receiver of the reason why a tool call is blocked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tell {
     /// The user.

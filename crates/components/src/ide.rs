@@ -23,7 +23,7 @@ use crate::catalog::BuiltIn;
 ///
 /// The tools are offered as far as the editor performs the operations (SCP capability `ide_operation`). With an editor
 /// that performs none, the agent gets no tools.
-#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ide {
     /// Do not offer tools that change files.

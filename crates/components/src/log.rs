@@ -12,6 +12,7 @@ use acp_proxy::{Call, Id, Json, LogLevel, Message, Outcome, Proxy, Side};
 use acp_wire::ErrorKind;
 use acp_wire::telemetry::{self, LOG, SCP_LOG};
 use clap::{Parser, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -26,7 +27,7 @@ use secrets::{Secrets, has_secret_values, is_secret_name};
 /// Each line has the time, the level, the side that the message comes from, its kind, method, id and
 /// size, the session, and for answers the response time. Messages `_proxy/log` and `_scp/log` of
 /// components are logged with their own level.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// The file to append to. It must be a regular file that belongs to you, or a path in /dev.
@@ -51,7 +52,7 @@ pub struct Log {
     no_stderr: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Level {
     Error,

@@ -30,6 +30,7 @@ use acp_proxy::Proxy;
 use acp_wire::ErrorKind;
 use acp_wire::telemetry::METRIC;
 use clap::Parser;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{BuiltIn, OptionError};
@@ -43,7 +44,7 @@ use state::Measured;
 ///
 /// Prometheus reads the metrics from a port of this machine or from a file, and `conductor status` shows the most
 /// important ones. Metrics that other components send as `_proxy/metric` are collected as well.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Metrics {
     /// Serve the metrics at http://ADDRESS/metrics: a port, or an address of this machine with a port, such as

@@ -3,12 +3,14 @@
 //! The options of a component are one type. Its fields are the options on the command line (clap) and the members in
 //! files (serde), under the same names.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use acp_wire::{ErrorKind, suggestion};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -214,6 +216,20 @@ fn unknown_name(message: &str) -> Option<(String, Vec<&str>)> {
     let mut quoted = rest.split('`').skip(1).step_by(2);
     let name = quoted.next()?.to_owned();
     Some((name, quoted.collect()))
+}
+
+impl JsonSchema for Interval {
+    fn schema_name() -> Cow<'static, str> {
+        "Interval".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h|d)$" })
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use acp_proxy::{Call, Context, Json, Message, Proxy, Side};
 use acp_wire::{ErrorKind, printable};
 use clap::{Parser, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::KnownAgent;
@@ -40,7 +41,7 @@ use rules::{AskLimit, Decision, Mode, Rules};
 /// The rules decide about permission requests of the agent, about files and terminals that it uses through the
 /// editor, and about calls of MCP tools that pass the chain. What the agent does itself without asking cannot be
 /// stopped: it is recorded, and `conductor status` tells what this means for the agent.
-#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Permissions {
     /// The file with the rules. Required.
@@ -80,14 +81,14 @@ pub struct Permissions {
     explain_agent: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum ModeOption {
     Enforce,
     Audit,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Tell {
     #[default]

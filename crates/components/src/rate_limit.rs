@@ -11,6 +11,7 @@ use std::time::Duration;
 use acp_proxy::{Call, Error, Json, McpNext, McpRequest, Message, Next, Proxy, Side};
 use acp_wire::ErrorKind;
 use clap::{Parser, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -36,7 +37,7 @@ const NOTICE_AFTER: Duration = Duration::from_secs(2);
 /// A request over a limit waits, or is refused with the time to wait. Tool calls are the requests of the agent that
 /// pass the chain: permission requests, `fs/*`, `terminal/create`, and MCP calls. Tools that the agent runs inside itself
 /// are counted, but cannot be limited.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateLimit {
     /// Prompts per minute, in all sessions together.
@@ -100,7 +101,7 @@ pub struct RateLimit {
 }
 
 /// What happens when a limit is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WhenReached {
     /// The request waits.

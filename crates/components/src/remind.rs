@@ -26,7 +26,7 @@ use reminders::{Due, Reminders, describe, parse_duration};
 ///
 /// Reminders live as long as the chain. Some editors show nothing outside of a turn. They get the text at the beginning
 /// of the next turn.
-#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Remind {
     /// Prompt the agent with each reminder that is due, as soon as the session is idle.
@@ -49,7 +49,7 @@ pub struct Remind {
 }
 
 /// What happens to a reminder outside of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Late {
     /// It depends on the name of the editor.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use acp_proxy::{Call, Delivery, Error, Json, NoInput, Proxy, Result, Side};
 use acp_wire::ErrorKind;
 use clap::Parser;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
@@ -19,7 +20,7 @@ use crate::file::{self, ReadLimits};
 /// Adds an MCP server `sparkle` with the tool `embody_sparkle` to each session. Before the first
 /// prompt, sends the agent a prompt to use this tool. The user's prompt waits until the agent has
 /// answered. After that, all messages pass unchanged.
-#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sparkle {
     /// The file with the text that the tool returns. Default: a built-in text.

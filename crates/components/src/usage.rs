@@ -12,6 +12,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::AgentKind;
@@ -170,7 +171,7 @@ impl Reading {
 }
 
 /// What the number of tokens at the end of a turn means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Meaning {
     /// The tokens of the turn.

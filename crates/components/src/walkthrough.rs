@@ -20,6 +20,7 @@ use std::time::Duration;
 use acp_proxy::scp::{CommentReply, PanelClosed, PanelEvent, PanelEventKind};
 use acp_proxy::{Context, Delivery, Proxy, Result, Side, ToolContext};
 use clap::Parser;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::BuiltIn;
@@ -33,7 +34,7 @@ use tours::{Ending, Taken, Tours};
 /// The tool `present_walkthrough` shows a panel and comments in editors that support them (SCP capabilities `html_panel`
 /// and `file_comment`). In other editors, the walkthrough is shown in the chat. The user's answers and replies go back to
 /// the agent: as the result of the tool if it waits, or else with the next prompt.
-#[derive(Debug, Clone, Parser, Serialize, Deserialize)]
+#[derive(Debug, Clone, Parser, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Walkthrough {
     /// How long the tool waits for the user's answers. 0s: it does not wait.

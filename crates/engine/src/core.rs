@@ -12,7 +12,7 @@ use router::{Chain, Diagnostic, Exit, ExitCause, Level, Mode, Router, Seat, Seat
 
 use crate::fault_injection::FaultInjector;
 use crate::flow_control::{self, LinkLoad};
-use crate::input::{Input, Line, LinkId, Observation, Output, Outputs, Port, Setup};
+use crate::input::{Input, Line, LinkId, Observation, Output, Outputs, Port, Reload, Setup};
 use crate::peer::Peer;
 use crate::stage_io::{StageInput, StageOutput};
 use crate::stages::Stages;
@@ -41,6 +41,8 @@ pub struct Core {
     deferred: VecDeque<StageInput>,
     /// The `initialize` request that waits until the chain is complete (see [`Output::Extend`]).
     pub(crate) extension: Option<Message>,
+    /// The configuration that waits until the chain is at rest.
+    pub(crate) reload: Option<Box<Reload>>,
     /// Whether MCP clients are read.
     reads_clients: bool,
     finished: bool,
@@ -60,6 +62,7 @@ impl Core {
             stage_outputs: Vec::new(),
             deferred: VecDeque::new(),
             extension: None,
+            reload: None,
             reads_clients: true,
             finished: false,
             fault_injector: None,
@@ -102,6 +105,11 @@ impl Core {
         self.peers[seat.index()].dialect.protocol()
     }
 
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// All seats, also those that are not in the chain.
     fn seats(&self) -> impl Iterator<Item = Seat> + use<> {
         (0..self.peers.len() as u16).map(Seat)
     }
@@ -192,9 +200,13 @@ impl Core {
                 self.apply(StageInput::Configured { request, answer }, out);
             }
             Input::Command(command) => self.apply(StageInput::Command(command), out),
+            Input::Reload(reload) => self.reload = Some(reload),
             Input::Tick => self.on_tick(out),
         }
         self.finish_ended_peers(out);
+        if self.reload.is_some() {
+            self.reload_at_rest(out);
+        }
         if !self.finished {
             self.check_greeting_timeouts(out);
             self.apply_flow_control(out);
@@ -320,6 +332,7 @@ impl Core {
     fn perform(&mut self, output: StageOutput, out: &mut Outputs) {
         match output {
             StageOutput::Deliver { to, toward, message } => self.deliver(to, toward, &message, out),
+            StageOutput::Prepare(seats) => self.prepare_seats(&seats, out),
             StageOutput::Start(seat) => self.start(seat, out),
             StageOutput::Discard(seat) => self.reset_seat(seat, out),
             StageOutput::Output(output) => out.push(output),
@@ -521,7 +534,8 @@ impl Core {
         // A bypassed component feeds no queue: its neighbours are connected directly.
         let is_present =
             |seat: &Seat| !matches!(self.router().state(*seat), Some(SeatState::Bypassed));
-        let seats: Vec<Seat> = self.seats().filter(is_present).collect();
+        let seats = std::iter::once(Seat::OUTER).chain(self.chain().seats());
+        let seats: Vec<Seat> = seats.filter(is_present).collect();
         let loads: Vec<_> = seats.iter().map(|seat| self.link_load(*seat, out)).collect();
         let decision = flow_control::decide(&loads, self.chain().mode == Mode::Proxy, marks.cap);
         for (&seat, pause) in seats.iter().zip(decision.paused) {
@@ -589,5 +603,6 @@ pub(crate) fn make_stages(setup: &Setup) -> Stages {
     if setup.nested {
         stages.announce_guards();
     }
+    stages.notify_at_first_prompt(setup.start_notices.clone());
     stages
 }

@@ -20,7 +20,7 @@ impl Core {
             Mode::Agent => Dialect::Plain(Plain::editor()),
             Mode::Proxy => Dialect::Outer(Box::new(Outer::unknown())),
         };
-        let seats: Vec<Seat> = chain.seats().collect();
+        let seats: Vec<Seat> = (1..=chain.components.len() as u16).map(Seat).collect();
         if self.peers.is_empty() {
             let mut outer = Peer::new(outer);
             outer.opened();
@@ -40,7 +40,7 @@ impl Core {
         }
     }
 
-    fn facts(&self, seat: Seat) -> Facts {
+    pub(crate) fn facts(&self, seat: Seat) -> Facts {
         self.setup.facts.get(seat.index() - 1).cloned().unwrap_or_default()
     }
 
@@ -51,7 +51,7 @@ impl Core {
     }
 
     /// The dialect that a component is greeted with first.
-    fn initial_dialect(&self, seat: Seat) -> Dialect {
+    pub(crate) fn initial_dialect(&self, seat: Seat) -> Dialect {
         let chain = self.chain();
         if chain.role(seat) == Role::Agent {
             return Dialect::Plain(Plain::agent());
@@ -69,9 +69,9 @@ impl Core {
     /// outer chain, whose names are unknown: then returns `None`.
     fn names_behind(&self, seat: Seat) -> Option<Vec<String>> {
         let chain = self.chain();
-        let behind = &chain.components[seat.index()..];
+        let behind = chain.behind(seat);
         let unknown = behind.is_empty() && chain.mode == Mode::Proxy;
-        (!unknown).then(|| behind.iter().map(|it| it.name.clone()).collect())
+        (!unknown).then(|| behind.iter().map(|it| chain.name(*it).to_owned()).collect())
     }
 
     /// Discards the component in a seat, and prepares the seat for the next process. The next process gets the greeting
@@ -97,7 +97,7 @@ impl Core {
         let name = chain.name(seat);
         let is_agent = chain.role(seat) == Role::Agent;
         let proxy = match (generation, &failed_greetings) {
-            _ if is_agent || self.facts(seat).generation.is_some() => None,
+            _ if is_agent || peer.is_replaced || self.facts(seat).generation.is_some() => None,
             (_, Some(failed)) => Some(Proxy::after_failures(name, failed.clone())),
             // These two generations have the same envelopes, but read their role from different places. So the role
             // is offered in both places again.
@@ -113,7 +113,9 @@ impl Core {
         };
         let mut fresh = Peer::new(dialect);
         fresh.incarnation = peer.incarnation + 1;
-        (fresh.last_generation, fresh.failed_greetings) = (generation, failed_greetings);
+        if !peer.is_replaced {
+            (fresh.last_generation, fresh.failed_greetings) = (generation, failed_greetings);
+        }
         self.peers[seat.index()] = fresh;
         self.clear_queues(seat, out);
         out.push(Output::Discard(seat));

@@ -73,6 +73,8 @@ pub struct Setup {
     pub about: About,
     /// Whether a tap is attached. If so, every message is reported as [`Output::Tap`].
     pub tapped: bool,
+    /// What the editor shows at its first prompt, such as which part of the configuration is not used.
+    pub start_notices: Vec<String>,
 }
 
 /// What is known about a component before it starts.
@@ -253,8 +255,32 @@ pub enum Input {
     },
     /// The user has given a command.
     Command(Command),
+    /// The chain gets another configuration as soon as it is at rest. The core answers with [`Output::Reloaded`]. A later
+    /// configuration replaces one that still waits.
+    Reload(Box<Reload>),
     /// The [`deadline`](crate::Core::deadline) has passed.
     Tick,
+}
+
+/// Another configuration for a chain.
+///
+/// Components that stay in the chain keep their seats. The agent keeps its seat, too.
+#[derive(Debug, Clone)]
+pub struct Reload {
+    /// The components by seat, also those that are no longer in the chain, and the order.
+    pub chain: Chain,
+    /// What happens when a component fails. The policies are by seat.
+    pub rules: Rules,
+    /// What is known about each component, by seat.
+    pub facts: Vec<Facts>,
+    /// The log messages and metrics that stay in the chain if the editor has not asked for them.
+    pub kept_telemetry: KeptTelemetry,
+    /// The components that are restarted, because their configuration has changed.
+    pub restarted: Vec<Seat>,
+    /// See [`Setup::tapped`].
+    pub tapped: bool,
+    /// What the editor shows at its next prompt.
+    pub notices: Vec<String>,
 }
 
 /// A command that a user can give while a chain runs.
@@ -346,6 +372,11 @@ pub enum Output {
     DropOptions {
         /// The number of the request.
         request: u64,
+    },
+    /// The chain has the configuration of the last [`Input::Reload`] from now on, or cannot use it.
+    Reloaded {
+        /// Why the chain cannot use it.
+        problem: Option<String>,
     },
     /// Save, for later runs, which greeting a component understands.
     RememberGreeting {

@@ -36,7 +36,7 @@ pub use replay::{JournalReplay, ReplayError, ReplaySummary, ReplayedInput, repla
 use codec::{Codec, Object};
 
 /// The version of the format. A journal of another version is not replayed.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 
 /// The first bytes of every journal, in all versions of the format.
 pub const JOURNAL_PREFIX: &str = "{\"journal\":";

@@ -73,6 +73,7 @@ mod lost_answers;
 pub mod peer;
 pub mod policy;
 pub mod queue;
+mod reload;
 mod resumption;
 pub mod stage_io;
 pub mod stages;
@@ -82,7 +83,7 @@ pub use fault_injection::FaultInjector;
 pub use flow_control::Watermarks;
 pub use input::{
     About, Command, Configured, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output,
-    Outputs, Port, Setup,
+    Outputs, Port, Reload, Setup,
 };
 pub use policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 pub use stage_io::{StageInput, StageOutput};

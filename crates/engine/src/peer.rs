@@ -45,6 +45,8 @@ pub struct Peer {
     pub(crate) last_generation: Option<Generation>,
     /// The greetings that the last processes in this seat did not understand, while not all greetings have been tried.
     pub(crate) failed_greetings: Option<Vec<Greeting>>,
+    /// Whether the next process in this seat is that of another program, or has another configuration.
+    pub(crate) is_replaced: bool,
     /// Whether [`Output::OpenRelay`](crate::Output::OpenRelay) was sent for this process.
     pub(crate) awaits_relay: bool,
     /// Unreadable answers of this component that have not been matched with a request yet.
@@ -127,6 +129,7 @@ impl Peer {
             greeting_recorded: false,
             last_generation: None,
             failed_greetings: None,
+            is_replaced: false,
             awaits_relay: false,
             lost: LostAnswers::default(),
             null_id_errors: NullIdErrors::default(),

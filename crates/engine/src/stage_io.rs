@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mcp::{ClientId, Endpoint, Ticket};
 use router::{Ending, Exit, Seat};
 
-use crate::input::{Command, Configured, Output};
+use crate::input::{Command, Configured, Output, Reload};
 
 /// An event that the stages handle.
 #[derive(Debug, Clone)]
@@ -67,6 +67,8 @@ pub enum StageInput {
     },
     /// The user has given a command.
     Command(Command),
+    /// The chain is at rest, or has not started, and gets another configuration.
+    Reload(Box<Reload>),
     /// The [`deadline`](crate::stages::Stages::deadline) has passed.
     Tick,
 }
@@ -74,6 +76,8 @@ pub enum StageInput {
 /// An action that [`Core`](crate::Core) performs for the stages. Outputs are performed in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StageOutput {
+    /// Prepare these seats for components that join the chain.
+    Prepare(Vec<Seat>),
     /// Start the component of this seat, with a new link.
     Start(Seat),
     /// Kill the process of a component, if it still runs. Nothing more is read from it.

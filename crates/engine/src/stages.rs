@@ -5,7 +5,7 @@
 //! that follow (`pipeline`).
 //!
 //! Each stage is a module with one type whose fields are private. `failure` handles the failure of a component for
-//! all stages.
+//! all stages, `command` the commands of the user, and `reload` a new configuration.
 
 mod by_seat;
 mod command;
@@ -17,6 +17,7 @@ mod notices;
 mod orphans;
 mod pipeline;
 mod poison;
+mod reload;
 mod replay;
 mod scp;
 mod sessions;
@@ -42,6 +43,7 @@ use mcp::Mcp;
 use notices::Notices;
 use orphans::Orphans;
 use poison::PoisonDetector;
+use reload::Joining;
 use replay::SessionReplay;
 use scp::Scp;
 use sessions::Sessions;
@@ -191,6 +193,7 @@ pub struct Stages {
     scp: Scp,
     config: Config,
     failures: Failures,
+    joining: Joining,
     router: Router,
     /// Work to do after the current input.
     deferred: VecDeque<Deferred>,
@@ -236,6 +239,7 @@ impl Stages {
             scp: Scp::new(rules.seed),
             config: Config::new(rules.seed),
             failures: Failures::new(count, rules.seed),
+            joining: Joining::default(),
             router,
             deferred: VecDeque::new(),
             router_actions: Vec::new(),
@@ -269,13 +273,23 @@ impl Stages {
         self.router.announce_guards();
     }
 
+    /// See [`Setup::start_notices`](crate::Setup::start_notices).
+    pub(crate) fn notify_at_first_prompt(&mut self, texts: Vec<String>) {
+        self.notices.add_for_next_prompt(texts);
+    }
+
     /// Sets the dialect of the link of a seat.
     pub fn set_dialect(&mut self, seat: Seat, protocol: LinkProtocol) {
         if !self.mcp.set_dialect(seat, protocol) {
             return;
         }
+        self.update_skipped_updates(seat);
+    }
+
+    /// Passes to the router which updates skip a component.
+    fn update_skipped_updates(&mut self, seat: Seat) {
         let Some(component) = self.router.chain().component(seat) else { return };
-        let known = protocol.generation().and_then(Generation::update_schema);
+        let known = self.mcp.dialect(seat).generation().and_then(Generation::update_schema);
         let reads = match component.updates {
             UpdateFilter::Auto => known.filter(|it| it.fails_on_others),
             UpdateFilter::All => None,
@@ -377,6 +391,7 @@ impl Stages {
             }
             StageInput::Configured { request, answer } => self.on_configured(request, answer),
             StageInput::Command(command) => self.on_command(command),
+            StageInput::Reload(reload) => self.on_reload(&reload),
             StageInput::Tick => self.on_tick(),
         }
         self.run_deferred();

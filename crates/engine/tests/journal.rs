@@ -23,6 +23,7 @@ fn setup() -> Setup {
         chain: Chain {
             mode: Mode::Agent,
             components: vec![Component::new("proxy", "proxy"), Component::new("agent", "agent")],
+            order: Chain::first_order(2),
             initialize_timeout: 60_000,
             grace: 2_000,
             any_version: false,
@@ -46,6 +47,7 @@ fn setup() -> Setup {
             Facts::default(),
         ],
         tapped: true,
+        start_notices: Vec::new(),
     }
 }
 
@@ -219,7 +221,7 @@ fn a_file_that_is_not_a_journal_is_refused() {
     assert!(refused("my notes").contains("line 1"));
     assert!(refused("{}\n").contains("this is not a journal"));
     assert!(refused("{\"journal\":1}\n").contains("version 1"));
-    assert!(refused("{\"journal\":5,\"setup\":{}}\n").contains("setup: chain: mode"));
+    assert!(refused("{\"journal\":6,\"setup\":{}}\n").contains("setup: chain: mode"));
     let journal = String::from_utf8(recorded()).expect("UTF-8");
     let header = journal.lines().next().expect("a header");
     let entry = r#"{"at":1,"input":{"Line":{"link":{"seat":"x"}}}}"#;

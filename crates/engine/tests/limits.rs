@@ -30,6 +30,7 @@ impl TestChain {
         let chain = Chain {
             mode: Mode::Agent,
             components: vec![Component::new("proxy", "proxy"), Component::new("agent", "agent")],
+            order: Chain::first_order(2),
             initialize_timeout: 60_000,
             grace: 2_000,
             any_version: false,

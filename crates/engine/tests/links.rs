@@ -29,6 +29,7 @@ impl TestCore {
             chain: Chain {
                 mode: Mode::Agent,
                 components: vec![Component::new("agent", "agent")],
+                order: Chain::first_order(1),
                 initialize_timeout: 60_000,
                 grace: 2_000,
                 any_version: false,
@@ -44,6 +45,7 @@ impl TestCore {
             watermarks: Watermarks { high: 1_000, low: 100, ..Watermarks::DEFAULT },
             facts: vec![Facts::default()],
             tapped: false,
+            start_notices: Vec::new(),
         });
         TestCore { core, out: Outputs::default(), now: Time(0) }
     }

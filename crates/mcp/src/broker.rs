@@ -172,7 +172,7 @@ impl Broker {
     pub fn new(chain: Chain, policy: BridgePolicy, secret: &str) -> Broker {
         let ids = RequestIds::new(secret);
         let agent_seat = match chain.mode {
-            Mode::Agent => Seat(chain.components.len() as u16),
+            Mode::Agent => chain.last().unwrap_or(Seat::OUTER),
             Mode::Proxy => Seat::OUTER,
         };
         let command = chain.component(agent_seat).map_or("", |component| &component.command);
@@ -260,7 +260,7 @@ impl Broker {
                         self.pending_initializes.insert(hop.seat, &id);
                     }
                     (Some(Kind::SetUp), Side::Agent) => {
-                        self.registry.declare(hop, &id, &mut call);
+                        self.registry.declare(&self.chain, hop, &id, &mut call);
                     }
                     (Some(Kind::Mcp), Side::Agent) => {
                         return self.on_message_from_provider(hop.seat, Some(id), call, cx);

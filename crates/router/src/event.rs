@@ -5,7 +5,7 @@
 use acp_wire::{Id, Message, Outcome, Side};
 
 use crate::exit::Exit;
-use crate::seat::Seat;
+use crate::seat::{Chain, Seat};
 
 /// Milliseconds since the chain started. Unlike [`std::time::Instant`] it can be recorded, replayed and
 /// constructed in tests.
@@ -83,6 +83,14 @@ pub enum Event {
     Resumed(Seat),
     /// The seat of a component that was down is removed from the chain.
     Bypassed(Seat),
+    /// The chain has another configuration from now on (see `reload`). The chain is [at
+    /// rest](crate::Router::unrest), or has not started.
+    Reloaded {
+        /// The new configuration.
+        chain: Box<Chain>,
+        /// The seats that get a component, in addition to those that were not in the chain.
+        filled: Vec<Seat>,
+    },
     /// The conductor was asked to shut down.
     Stop,
     /// The [`deadline`](crate::Router::deadline) has passed.

@@ -25,10 +25,12 @@ impl Router {
         };
         if !self.outer.started {
             self.outer.started = true;
-            for seat in self.chain.seats() {
+            for seat in self.chain.seats().collect::<Vec<_>>() {
                 cx.out.push(Action::Start(seat));
+                if let Some(state) = self.state_mut(seat) {
+                    *state = SeatState::Starting;
+                }
             }
-            self.states.fill(SeatState::Starting);
         }
         if let Some(SeatState::Initializing { forwarded, .. }) = self.state_mut(from) {
             *forwarded = true;
@@ -182,7 +184,7 @@ impl Router {
     }
 
     fn has_guard_to_announce(&self) -> bool {
-        self.announces_guards && self.chain.components.iter().any(|it| it.guard)
+        self.announces_guards && self.chain.has_guard()
     }
 
     /// Removes the guard flag from an answer to `initialize`. A component that is itself a chain sets the

@@ -12,6 +12,7 @@
 //! let mut router = Router::new(Chain {
 //!     mode: Mode::Agent,
 //!     components: vec![Component::new("proxy", "my-proxy"), Component::new("agent", "my-agent")],
+//!     order: Chain::first_order(2),
 //!     initialize_timeout: 60_000,
 //!     grace: 2_000,
 //!     any_version: false,
@@ -42,6 +43,7 @@
 //! - `handshake`: the rules for `initialize`
 //! - `forwarded`: finds the requests that a component has forwarded
 //! - [`recovery`]: the rules for a component that is restarted or bypassed
+//! - [`reload`]: the rules for a chain that gets another configuration while it runs
 //! - [`skip`]: the rules for messages that skip a component
 //! - `barrier`: barriers, which keep messages in order when one of them skips a component
 //! - `crash_report`: the text that describes the end of a component
@@ -63,6 +65,7 @@ mod forwarded;
 mod handshake;
 pub mod pending;
 pub mod recovery;
+pub mod reload;
 pub mod router;
 pub mod seat;
 pub mod skip;

@@ -151,6 +151,7 @@ impl Router {
             Event::Restarted(seat) => self.on_restarted(seat, cx),
             Event::Resumed(seat) => self.on_resumed(seat, cx),
             Event::Bypassed(seat) => self.on_bypassed(seat, cx),
+            Event::Reloaded { chain, filled } => self.on_reloaded(*chain, &filled, cx),
             Event::Stop => self.shut_down(now, Ending::Clean, shutdown_error()),
             Event::Tick => self.on_tick(cx),
         }

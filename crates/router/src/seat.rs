@@ -4,10 +4,12 @@ use acp_wire::{Json, Outcome, Side};
 
 use crate::event::Time;
 
-/// A position in the chain.
+/// A place in the chain.
 ///
 /// Seat 0 is the outer pipe: the editor, or the conductor whose proxy this chain is. The components have the
-/// seats from 1 on, in the order of the command line. A component may crash and be replaced; its seat stays.
+/// seats from 1 on. A component may crash and be replaced; its seat stays. A chain begins with its seats in the order of
+/// their numbers. A reload can change the order, add seats and remove seats; a seat never changes its number, so
+/// the order of two seats is that of their [positions](Chain::position).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat(pub u16);
 
@@ -54,8 +56,10 @@ pub enum Role {
 pub struct Chain {
     /// What is at the agent's end.
     pub mode: Mode,
-    /// The components, from the editor's side to the agent's side.
+    /// The component of each seat, from seat 1 on. Also those that a reload has removed.
     pub components: Vec<Component>,
+    /// The seats of the chain, from the editor's side to the agent's side.
+    pub order: Vec<Seat>,
     /// How long a component may take to answer `initialize`, in milliseconds.
     pub initialize_timeout: u64,
     /// How long requests may stay open during shutdown, in milliseconds.
@@ -107,15 +111,63 @@ impl Component {
 }
 
 impl Chain {
+    /// The order in which a chain of this many components begins.
+    pub fn first_order(count: usize) -> Vec<Seat> {
+        (1..=count as u16).map(Seat).collect()
+    }
+
     /// The seats of all components, in order.
-    pub fn seats(&self) -> impl Iterator<Item = Seat> {
-        (1..=self.components.len() as u16).map(Seat)
+    pub fn seats(&self) -> impl DoubleEndedIterator<Item = Seat> {
+        self.order.iter().copied()
+    }
+
+    /// The seat of the component next to the editor.
+    pub fn first(&self) -> Option<Seat> {
+        self.order.first().copied()
+    }
+
+    /// The seat of the component at the agent's end.
+    pub fn last(&self) -> Option<Seat> {
+        self.order.last().copied()
+    }
+
+    /// The position of a seat, counted from the editor's side: 0 for the outer pipe, then the components in order. A seat
+    /// that is not in the chain comes after all others.
+    pub fn position(&self, seat: Seat) -> usize {
+        if seat == Seat::OUTER {
+            return 0;
+        }
+        self.order.iter().position(|it| *it == seat).map_or(usize::MAX, |index| index + 1)
+    }
+
+    /// Whether a component of the chain has this seat.
+    pub fn contains(&self, seat: Seat) -> bool {
+        self.order.contains(&seat)
+    }
+
+    /// The seats between the editor and this seat. For the outer pipe, these are all seats: in proxy mode, the outer pipe
+    /// also follows the last component.
+    pub fn before(&self, seat: Seat) -> &[Seat] {
+        match self.position(seat) {
+            0 => &self.order,
+            position => &self.order[..(position - 1).min(self.order.len())],
+        }
+    }
+
+    /// The seats between this seat and the agent. For the outer pipe, these are all seats.
+    pub fn behind(&self, seat: Seat) -> &[Seat] {
+        &self.order[self.position(seat).min(self.order.len())..]
+    }
+
+    /// Whether a component of the chain is a guard.
+    pub fn has_guard(&self) -> bool {
+        self.seats().any(|seat| self.component(seat).is_some_and(|it| it.guard))
     }
 
     /// The role of the component at `seat`.
     pub fn role(&self, seat: Seat) -> Role {
         match self.mode {
-            Mode::Agent if seat.index() == self.components.len() => Role::Agent,
+            Mode::Agent if self.order.last() == Some(&seat) => Role::Agent,
             _ => Role::Proxy,
         }
     }
@@ -125,13 +177,14 @@ impl Chain {
     /// In proxy mode the chain is a ring through the outer pipe. Otherwise there is no seat after the agent
     /// and none before the editor; their dialects refuse messages in that direction.
     pub fn neighbour(&self, seat: Seat, toward: Side) -> Option<Seat> {
-        let last = self.components.len() as u16;
+        let position = self.position(seat);
+        let outer = (self.mode == Mode::Proxy).then_some(Seat::OUTER);
         match toward {
-            Side::Agent if seat.0 < last => Some(Seat(seat.0 + 1)),
-            Side::Agent if self.mode == Mode::Proxy => Some(Seat::OUTER),
-            Side::Editor if seat.is_component() => Some(Seat(seat.0 - 1)),
-            Side::Editor if self.mode == Mode::Proxy => Some(Seat(last)),
-            _ => None,
+            // The seat at this index is the next one, because the outer pipe has position 0.
+            Side::Agent => self.order.get(position).copied().or(outer),
+            Side::Editor if position == 0 => outer.map(|outer| self.last().unwrap_or(outer)),
+            Side::Editor if position == 1 => Some(Seat::OUTER),
+            Side::Editor => self.order.get(position - 2).copied(),
         }
     }
 

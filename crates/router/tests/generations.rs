@@ -175,6 +175,7 @@ fn chain() -> Chain {
     Chain {
         mode: Mode::Agent,
         components: ["first", "second", "agent"].map(component).to_vec(),
+        order: Chain::first_order(3),
         initialize_timeout: 60_000,
         grace: 2_000,
         any_version: false,

@@ -19,6 +19,7 @@ fn initialized_router() -> Router {
     let mut router = Router::new(Chain {
         mode: Mode::Agent,
         components: vec![Component::new("p1", "p1"), Component::new("agent", "agent")],
+        order: Chain::first_order(2),
         initialize_timeout: 1000,
         grace: 1000,
         any_version: false,

@@ -43,6 +43,7 @@ fn sessions_are_replayed_between_initialize_and_the_held_messages() {
     let mut router = TestRouter(Router::new(Chain {
         mode: Mode::Agent,
         components: vec![Component::new("agent", "run-agent")],
+        order: Chain::first_order(1),
         initialize_timeout: 1000,
         grace: 1000,
         any_version: false,

@@ -15,6 +15,7 @@ fn chain() -> Chain {
     Chain {
         mode: Mode::Agent,
         components: names.map(component).into(),
+        order: Chain::first_order(names.len()),
         initialize_timeout: 1000,
         grace: 1000,
         any_version: false,

@@ -26,6 +26,8 @@
 //! | `time 60000` (milliseconds since the start) | |
 //! | the answers to requests about options, see below | `request 1 for p1: Set {…}`, `apply options 1`, `drop options 1` |
 //! | `stop`, `restart p1`, `bypass p1`, `hold p1`, `release p1` (commands) | |
+//! | `reload p2 p1* p9 agent` (another configuration; p1 is restarted, p9 is new) | `reloaded` |
+//! | | `not reloaded: why` |
 //!
 //! A script may begin with settings. `p1 has crashed on a` and `p1 has crashed on ~b` mean that p1 has crashed in an
 //! earlier run on messages with these methods, toward the agent or the editor. The core does not send them to p1.
@@ -41,7 +43,7 @@ use std::collections::VecDeque;
 use acp_wire::dialect::Generation;
 use acp_wire::{Json, Message, Side};
 use bytes::Bytes;
-use engine::{Command, Configured, Input, Output, Timeouts};
+use engine::{Command, Configured, Input, Output, Reload, Rules, Timeouts};
 use router::{Diagnostic, Ending, Exit, ExitCause, Level, MessageKind, Seat, StartFailure, Time};
 
 use crate::shell::{Effect, Shell};
@@ -206,6 +208,7 @@ impl ScriptRunner {
                 };
                 return self.command(index, command);
             }
+            "reload" => return self.reload(rest),
             "time" => {
                 self.now = Time(rest.parse().expect("time needs milliseconds"));
                 return (0..self.shells.len()).for_each(|it| self.with_shell(it, Shell::tick));
@@ -237,6 +240,23 @@ impl ScriptRunner {
         self.with_shell(index, |shell, now| {
             shell.exit(now, seat, Exit { last_output, ..Exit::new(cause) })
         });
+    }
+
+    /// Gives the first conductor another configuration.
+    fn reload(&mut self, words: &str) {
+        let is_restarted = |word: &&str| word.ends_with('*');
+        self.topology.reload(words.split(' ').map(|word| word.trim_end_matches('*')));
+        let restarted = words.split(' ').filter(is_restarted);
+        let restarted = restarted.map(|word| self.topology.participant(word.trim_end_matches('*')));
+        let restarted = restarted.map(|participant| self.seat(participant).1).collect();
+        let setup = self.topology.conductors[0].setup(0);
+        let old = &self.shells[0].setup().rules;
+        let rules = Rules { policies: setup.rules.policies, ..old.clone() };
+        let (chain, facts, kept_telemetry) = (setup.chain, setup.facts, setup.kept_telemetry);
+        let (tapped, notices) = (setup.tapped, vec!["the configuration has changed".to_owned()]);
+        let reload = Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices };
+        let reload = Box::new(reload);
+        self.with_shell(0, |shell, now| shell.handle(now, Input::Reload(reload)));
     }
 
     fn command(&mut self, index: usize, command: Command) {
@@ -326,6 +346,10 @@ impl ScriptRunner {
             }
             Output::Report(Diagnostic { level: Level::Warn, seat, text }) => {
                 self.log(format!("warning about {}: {text}", self.name(index, seat)), None);
+            }
+            Output::Reloaded { problem: None } => self.log("reloaded".to_owned(), None),
+            Output::Reloaded { problem: Some(why) } => {
+                self.log(format!("not reloaded: {why}"), None);
             }
             // In a script, a component that exits leaves no unread lines.
             Output::Report(_) | Output::Discard(_) => {}
@@ -466,7 +490,8 @@ fn normalize(line: &str) -> Option<String> {
 fn expected(line: &str) -> bool {
     let mut words = line.split(' ');
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    matches!(first, "started" | "finished" | "warning" | "request" | "apply" | "drop")
+    let notes = ["started", "finished", "warning", "request", "apply", "drop", "reloaded", "not"];
+    notes.contains(&first)
         || matches!(second, "<" | "finished")
 }
 

@@ -47,7 +47,8 @@ pub struct Shell {
 
 /// A chain whose proxies speak the current generation. It stops when a component fails, and has no MCP bridge.
 pub fn setup(chain: Chain) -> Setup {
-    let facts = chain.seats().map(|seat| Facts {
+    let seats = (1..=chain.components.len() as u16).map(Seat);
+    let facts = seats.map(|seat| Facts {
         generation: (chain.role(seat) == Role::Proxy).then_some(Generation::CURRENT),
         ..Facts::default()
     });
@@ -68,6 +69,7 @@ pub fn setup(chain: Chain) -> Setup {
         max_line: usize::MAX,
         watermarks: Watermarks::DEFAULT,
         tapped: true,
+        start_notices: Vec::new(),
         chain,
     }
 }
@@ -102,6 +104,11 @@ impl Shell {
     /// Runs a core whose inputs and effects pass an interceptor.
     pub fn with_interceptor(setup: Setup, interceptor: Box<dyn Interceptor>) -> Shell {
         Shell { interceptor: Some(interceptor), ..Shell::new(setup) }
+    }
+
+    /// The setup that the chain began with.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     /// The core.
@@ -167,6 +174,9 @@ impl Shell {
 
     /// Passes an input to the core and collects the outputs.
     fn feed(&mut self, now: Time, input: Input) {
+        if let Input::Reload(reload) = &input {
+            self.incarnations.resize(reload.chain.components.len() + 1, 0);
+        }
         self.journal.iter_mut().for_each(|it| it.input(now, &input));
         self.core.handle(now, input, &mut self.out);
         self.journal.iter_mut().for_each(|it| it.outputs(&self.out));

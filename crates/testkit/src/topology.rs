@@ -202,6 +202,7 @@ impl Topology {
         let chain = Chain {
             mode,
             components: Vec::new(),
+            order: Vec::new(),
             initialize_timeout: GREETING_LIMIT,
             grace: GRACE,
             any_version: false,
@@ -220,6 +221,7 @@ impl Topology {
             let seat = Seat(self.conductors[index].seats.len() as u16);
             let component = Component { guard, ..Component::new(name, format!("run-{name}")) };
             self.conductors[index].chain.components.push(component);
+            self.conductors[index].chain.order.push(seat);
             let peer = if words.next_if_eq(&"(").is_some() {
                 let above = SeatPeer::Conductor(index);
                 let nested = self.parse_components(words, Mode::Proxy, above, Some((index, seat)));
@@ -239,6 +241,28 @@ impl Topology {
             self.conductors[index].seats.push(peer);
         }
         index
+    }
+
+    /// Gives the first conductor another chain: these components, in this order. An unknown one is a new proxy.
+    pub fn reload<'a>(&mut self, words: impl Iterator<Item = &'a str>) {
+        let mut order = Vec::new();
+        for word in words {
+            let (name, options) = parse_component(word);
+            let known = self.participants.iter().find(|it| it.name == name).map(|it| it.seat);
+            order.push(known.unwrap_or_else(|| self.add_proxy(name, options)));
+        }
+        self.conductors[0].chain.order = order;
+    }
+
+    fn add_proxy(&mut self, name: &str, options: (Generation, ComponentPolicy)) -> Seat {
+        let config = &mut self.conductors[0];
+        let seat = Seat(config.seats.len() as u16);
+        config.component_options.push(options);
+        config.chain.components.push(Component::new(name, format!("run-{name}")));
+        config.seats.push(SeatPeer::Participant(self.participants.len()));
+        let role = ParticipantRole::Proxy;
+        self.participants.push(Participant { name: name.into(), role, conductor: 0, seat });
+        seat
     }
 
     /// The index of the participant of this name.

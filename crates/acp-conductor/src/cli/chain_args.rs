@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use acp_conductor::configuration::{Options, Run};
 use acp_conductor::failure_policy::{ForComponent, OnCrash, Restarts, Updates};
 use acp_wire::dialect::Generation;
 
@@ -17,7 +18,11 @@ Examples:
     conductor agent sparkle 'LEVEL=debug node ./tee.js --to \"my log\"' claude-agent-acp
 
   A component as JSON:
-    conductor agent '{\"command\": \"my-agent\", \"args\": [\"--acp\"], \"env\": {\"KEY\": \"…\"}, \"cwd\": \"/\"}'";
+    conductor agent '{\"command\": \"my-agent\", \"args\": [\"--acp\"], \"env\": {\"KEY\": \"…\"}, \"cwd\": \"/\"}'
+
+  A chain of the configuration file, and the default chain:
+    conductor agent --chain work
+    conductor agent";
 
 /// The arguments of `conductor agent`.
 #[derive(Debug, Args)]
@@ -40,7 +45,10 @@ pub struct AgentArgs {
     /// component with its options (see `conductor components`), or a JSON object with the key `command` and optionally
     /// `name`, `args`, `env` (an object, or an array of {name, value}), `cwd`, `dialect`, `guard`,
     /// `onCrash`, `restarts` and `updates`.
-    #[arg(required = true, value_name = "COMPONENT")]
+    ///
+    /// Without COMPONENT and --chain, the default chain of the configuration file runs. A single COMPONENT can be the
+    /// name of a chain, if there is no program and no built-in component of that name.
+    #[arg(value_name = "COMPONENT")]
     pub components: Vec<String>,
 }
 
@@ -52,7 +60,7 @@ pub struct ProxyArgs {
 
     /// A proxy, written as for `conductor agent`.
     ///
-    /// Without any, every message passes through unchanged.
+    /// Without any, and without --chain, every message passes through unchanged.
     #[arg(value_name = "COMPONENT")]
     pub components: Vec<String>,
 }
@@ -63,12 +71,12 @@ pub struct ChainArgs {
     #[command(flatten)]
     pub chain: ChainOptions,
 
-    /// What to log: error, warn, info, debug, trace, off, or a filter.
+    /// What to log: error, warn, info, debug, trace, off, or a filter [default: warn].
     ///
     /// A filter is a list such as `warn,acp_conductor=debug`. Payloads are never logged,
     /// except for the log messages that components send.
-    #[arg(long, value_name = "LEVEL|FILTER", default_value = "warn", env = "CONDUCTOR_LOG")]
-    pub log: String,
+    #[arg(long, value_name = "LEVEL|FILTER", env = "CONDUCTOR_LOG")]
+    pub log: Option<String>,
 
     /// Write the log to this file instead of standard error.
     ///
@@ -90,6 +98,13 @@ pub struct ChainArgs {
 /// The options of every command that runs a chain.
 #[derive(Debug, Args)]
 pub struct ChainOptions {
+    /// Run this chain of the configuration file, in place of COMPONENTs.
+    ///
+    /// `conductor config show` lists the chains. The other options win over the settings of the file. docs/configuration.md
+    /// describes the file.
+    #[arg(long, value_name = "NAME", conflicts_with = "components")]
+    pub chain: Option<String>,
+
     /// Set the proxy protocol generation of a proxy instead of probing for it. Repeatable.
     ///
     /// COMPONENT is its number (starting at 1) or name. NAME is P5 (current), P4, P3, P3t, P2, P1 or P0
@@ -97,7 +112,7 @@ pub struct ChainOptions {
     #[arg(long, value_name = "COMPONENT=NAME", value_parser = parse_dialect)]
     pub dialect: Vec<(String, Generation)>,
 
-    /// How to offer MCP-over-ACP servers to an agent that does not support MCP over ACP.
+    /// How to offer MCP-over-ACP servers to an agent that does not support MCP over ACP [default: auto].
     ///
     /// `stdio`: the agent runs `conductor mcp PORT`.
     ///
@@ -107,8 +122,8 @@ pub struct ChainOptions {
     /// agent does not connect, the other transport is tried.
     ///
     /// `off`: declarations of servers are not changed.
-    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
-    pub mcp_bridge: McpBridge,
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    pub mcp_bridge: Option<McpBridge>,
 
     /// What to do if a component crashes once the chain is up. Repeatable.
     ///
@@ -157,64 +172,94 @@ pub struct ChainOptions {
     #[arg(long, value_name = "[COMPONENT=]COUNT/SECONDS", help_heading = FAILURE_HEADING)]
     pub restarts: Vec<ForComponent<Restarts>>,
 
-    /// The delay before a restart, in seconds.
+    /// The delay before a restart, in seconds [default: 0.1..10].
     ///
     /// The first restart waits up to FIRST. The delay doubles with each further restart, up to LONGEST.
     /// A random part is subtracted.
-    #[arg(long, value_name = "FIRST..LONGEST", default_value = "0.1..10",
-        value_parser = parse_delay, help_heading = FAILURE_HEADING)]
-    pub restart_delay: (Duration, Duration),
+    #[arg(long, value_name = "FIRST..LONGEST", value_parser = parse_delay, help_heading = FAILURE_HEADING)]
+    pub restart_delay: Option<(Duration, Duration)>,
 
-    /// Restart a component that does not answer a request within this many seconds.
+    /// Restart a component that does not answer a request within this many seconds [default: off].
     ///
     /// Applies only if the component is not waiting for another one. Prompts and other long requests
     /// have a separate option, --prompt-limit. `off`: wait forever.
-    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = parse_limit,
-        help_heading = FAILURE_HEADING)]
-    pub answer_limit: Limit,
+    #[arg(long, value_name = "SECONDS|off", value_parser = parse_limit, help_heading = FAILURE_HEADING)]
+    pub answer_limit: Option<Limit>,
 
-    /// Restart a component that is silent for this many seconds during a long request.
+    /// Restart a component that is silent for this many seconds during a long request [default: off].
     ///
     /// Long requests are prompts, requests to MCP servers, session set-up and logins. `off`: wait
     /// forever.
-    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = parse_limit,
-        help_heading = FAILURE_HEADING)]
-    pub prompt_limit: Limit,
+    #[arg(long, value_name = "SECONDS|off", value_parser = parse_limit, help_heading = FAILURE_HEADING)]
+    pub prompt_limit: Option<Limit>,
 
-    /// Answer a cancelled request if the component has not answered it after this many seconds.
+    /// Answer a cancelled request that the component has not answered after this many seconds [default: 120].
     ///
     /// After session/cancel, the component is restarted as well. After $/cancel_request, which a
     /// component may ignore, its late answer is dropped. `off`: wait forever.
-    #[arg(long, value_name = "SECONDS|off", default_value = "120", value_parser = parse_limit,
-        help_heading = FAILURE_HEADING)]
-    pub cancel_limit: Limit,
+    #[arg(long, value_name = "SECONDS|off", value_parser = parse_limit, help_heading = FAILURE_HEADING)]
+    pub cancel_limit: Option<Limit>,
 
-    /// Whether the editor shows notices about failed components: `on` or `off`.
-    #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true,
-        help_heading = FAILURE_HEADING)]
-    pub notices: Switch,
+    /// Whether the editor shows notices about failed components: `on` or `off` [default: on].
+    #[arg(long, value_name = "SWITCH", hide_possible_values = true, help_heading = FAILURE_HEADING)]
+    pub notices: Option<Switch>,
 
-    /// The timeout for each component to answer `initialize`, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
-    pub init_timeout: Duration,
+    /// The timeout for each component to answer `initialize`, in seconds [default: 60].
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub init_timeout: Option<Duration>,
 
-    /// The grace period at shutdown, in seconds.
+    /// The grace period at shutdown, in seconds [default: 2].
     ///
     /// When the chain ends, conductor waits this long for open requests. Then it closes the standard
     /// input of the components, sends SIGTERM after half of this time, and SIGKILL after the other
     /// half.
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
-    pub grace: Duration,
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub grace: Option<Duration>,
 
-    /// Whether `conductor status` shows this chain: `on` or `off`.
-    #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true)]
-    pub status: Switch,
+    /// Whether `conductor status` shows this chain: `on` or `off` [default: on].
+    #[arg(long, value_name = "SWITCH", hide_possible_values = true)]
+    pub status: Option<Switch>,
 
-    /// The maximum length of a line, in bytes (suffixes K, M, G).
+    /// The maximum length of a line, in bytes, with a suffix K, M or G [default: 256M].
     ///
     /// Longer lines are rejected.
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
-    pub max_line: usize,
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_line: Option<usize>,
+}
+
+impl ChainOptions {
+    /// The options that are set, with those about the log.
+    pub fn options(&self, log: Option<&String>, log_file: Option<&PathBuf>) -> Options {
+        let is_on = |it: Switch| it == Switch::On;
+        Options {
+            dialect: self.dialect.clone(),
+            guard: self.guard.clone(),
+            on_crash: self.on_crash.clone(),
+            updates: self.updates.clone(),
+            restarts: self.restarts.clone(),
+            mcp_bridge: self.mcp_bridge.map(McpBridge::policy),
+            restart_delay: self.restart_delay,
+            answer_limit: self.answer_limit.map(|it| it.0),
+            prompt_limit: self.prompt_limit.map(|it| it.0),
+            cancel_limit: self.cancel_limit.map(|it| it.0),
+            notices: self.notices.map(is_on),
+            init_timeout: self.init_timeout,
+            grace: self.grace,
+            status: self.status.map(is_on),
+            max_line: self.max_line,
+            log: log.cloned(),
+            log_file: log_file.cloned(),
+        }
+    }
+
+    /// What to run: the chain that is named, or these components. Without both, it is `default`.
+    pub fn run(&self, components: &[String], default: impl FnOnce() -> Run) -> Run {
+        match &self.chain {
+            Some(name) => Run::Chain(name.clone()),
+            None if components.is_empty() => default(),
+            None => Run::Components(components.to_vec()),
+        }
+    }
 }
 
 /// The help heading of the options about failures.

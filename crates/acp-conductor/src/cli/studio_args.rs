@@ -42,9 +42,9 @@ pub struct StudioArgs {
     #[arg(long)]
     pub allow_remote: bool,
 
-    /// What to log: error, warn, info, debug, trace, off, or a filter.
-    #[arg(long, value_name = "LEVEL|FILTER", default_value = "warn", env = "CONDUCTOR_LOG")]
-    pub log: String,
+    /// What to log: error, warn, info, debug, trace, off, or a filter [default: warn].
+    #[arg(long, value_name = "LEVEL|FILTER", env = "CONDUCTOR_LOG")]
+    pub log: Option<String>,
 
     /// Write the log and the standard error of the components to this file, not to standard error.
     #[arg(long, value_name = "PATH")]

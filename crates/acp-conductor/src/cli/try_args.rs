@@ -92,11 +92,11 @@ pub struct TryArgs {
     #[arg(long, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub color: Color,
 
-    /// What to log: error, warn, info, debug, trace, off, or a filter.
+    /// What to log: error, warn, info, debug, trace, off, or a filter [default: info].
     ///
     /// A filter is a list such as `warn,acp_conductor=debug`.
-    #[arg(long, value_name = "LEVEL|FILTER", default_value = "info", env = "CONDUCTOR_LOG")]
-    pub log: String,
+    #[arg(long, value_name = "LEVEL|FILTER", env = "CONDUCTOR_LOG")]
+    pub log: Option<String>,
 
     /// Write the log and the standard error of the components to this file.
     ///

@@ -1,29 +1,35 @@
 //! `conductor agent` and `conductor proxy`: a chain on standard input and output.
 
 use std::io::IsTerminal;
+use std::path::Path;
 
+use acp_conductor::configuration::{self, Options, Request, Resolved, Run};
 use acp_conductor::host::process::ProcessCleanup;
-use acp_conductor::{Config, Ending, JournalFile, Mode, Spec, log, stdio};
+use acp_conductor::{Config, Ending, JournalFile, Mode, log, stdio};
 use acp_wire::ErrorKind;
 
 use super::editor_hint;
 use super::output::{Failure, print, print_json};
-use crate::cli::{ChainArgs, ChainOptions, Switch};
+use crate::cli::ChainArgs;
+
+/// What to log if nothing is set.
+pub const DEFAULT_LOG: &str = "warn";
 
 /// `conductor agent` and `conductor proxy`: runs a chain.
-pub fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(), Failure> {
-    let ending = with_chain_and_journal(
-        mode,
-        parse_components(&components)?,
-        options,
-        async |mut config: Config| {
-            let arguments: Vec<String> = std::env::args().collect();
-            editor_hint::print(mode, &config.components, &components, &arguments);
-            config.hung_up = Some(stdio::hung_up);
-            config.report_wait = std::io::stdin().is_terminal().then_some(log::progress::show);
-            acp_conductor::run(config, stdio::outer_streams(), wait_for_signal(true)).await
-        },
-    )?;
+pub fn run(mode: Mode, components: &[String], options: &ChainArgs) -> Result<(), Failure> {
+    let run = options.chain.run(components, || match mode {
+        Mode::Agent => Run::Default,
+        Mode::Proxy => Run::Components(Vec::new()),
+    });
+    let ending = with_chain_and_journal(mode, run, options, async |mut config: Config, chain| {
+        let arguments: Vec<String> = std::env::args().collect();
+        editor_hint::print(mode, &config.components, components, chain, &arguments);
+        config.hung_up = Some(stdio::hung_up);
+        config.report_wait = std::io::stdin().is_terminal().then_some(log::progress::show);
+        // A chain of a configuration file reads it again on SIGHUP.
+        let signals = Signals { interrupt: true, hang_up: config.reload.is_none() };
+        acp_conductor::run(config, stdio::outer_streams(), wait_for_signals(signals)).await
+    })?;
     match ending {
         Ending::Clean => Ok(()),
         Ending::Failed(line) => Err(Failure::run(line)),
@@ -31,16 +37,13 @@ pub fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(
 }
 
 /// `conductor agent --explain`: prints the report.
-pub fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Result<(), Failure> {
-    let report = with_chain_and_journal(
-        Mode::Agent,
-        parse_components(&components)?,
-        options,
-        async |mut config: Config| {
+pub fn explain(components: &[String], options: &ChainArgs, json: bool) -> Result<(), Failure> {
+    let run = options.chain.run(components, || Run::Default);
+    let report =
+        with_chain_and_journal(Mode::Agent, run, options, async |mut config: Config, _| {
             config.report_wait = Some(log::progress::show);
             acp_conductor::explain(config, wait_for_signal(true)).await
-        },
-    )?;
+        })?;
     log::progress::clear();
     print(|out| match json {
         true => print_json(out, &report),
@@ -52,54 +55,49 @@ pub fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Resu
     }
 }
 
-/// Parses the COMPONENT arguments. An error does not repeat the argument, which may contain a secret.
-pub fn parse_components(components: &[String]) -> Result<Vec<Spec>, Failure> {
-    let parse = |(number, text): (usize, &String)| {
-        Spec::parse(text).map_err(|why| {
-            let why = format!("component {number} is invalid: {why}");
-            Failure::invalid(ErrorKind::InvalidComponent, why)
-        })
-    };
-    (1..).zip(components).map(parse).collect()
-}
-
 /// Like [`with_chain`], with the log and the journal of `conductor agent` and `conductor proxy`.
 fn with_chain_and_journal<T>(
     mode: Mode,
-    specs: Vec<Spec>,
+    run: Run,
     options: &ChainArgs,
-    work: impl AsyncFnOnce(Config) -> T,
+    work: impl AsyncFnOnce(Config, Option<&str>) -> T,
 ) -> Result<T, Failure> {
-    let start_log = || log::start(&options.log, options.log_file.as_deref());
+    let chain_options = options.chain.options(options.log.as_ref(), options.log_file.as_ref());
+    let request = request(mode, run, chain_options)?;
+    let resolved = resolve(&request)?;
+    let chain = resolved.chain.clone();
+    let start_log =
+        |level: Option<&str>, file: Option<&Path>| log::start(level.unwrap_or(DEFAULT_LOG), file);
     // The journal is created after the reaper was forked. Otherwise the reaper would inherit and keep its lock.
-    with_chain(mode, specs, &options.chain, start_log, async |mut config: Config| {
+    with_chain(resolved, start_log, async |mut config: Config| {
         let journal = options.journal.as_deref().map(JournalFile::create).transpose();
         config.journal = journal.map_err(unwritable)?;
-        Ok(work(config).await)
+        Ok(work(config, chain.as_deref()).await)
     })?
 }
 
-/// Configures a chain, forks the reaper, starts the log, and runs `work` in an asynchronous runtime.
+/// A request for a chain that starts in the current folder.
+pub fn request(mode: Mode, run: Run, options: Options) -> Result<Request, Failure> {
+    let folder = std::env::current_dir().map_err(|error| {
+        let why = format!("cannot find the current folder: {error}");
+        Failure::of(ErrorKind::MissingDirectory, why)
+    })?;
+    Ok(Request { mode, run, folder, options, terminal_log: None })
+}
+
+/// The chain for a request.
+pub fn resolve(request: &Request) -> Result<Resolved, Failure> {
+    configuration::resolve(request).map_err(|why| Failure::configuration(&why))
+}
+
+/// Forks the reaper, starts the log, and runs `work` with the chain in an asynchronous runtime.
 pub fn with_chain<T>(
-    mode: Mode,
-    mut specs: Vec<Spec>,
-    options: &ChainOptions,
-    start_log: impl FnOnce() -> Result<log::Logs, String>,
+    resolved: Resolved,
+    start_log: impl FnOnce(Option<&str>, Option<&Path>) -> Result<log::Logs, String>,
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
-    let warnings = acp_conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
-    let mut config = Config::new(mode, specs);
-    for (component, generation) in &options.dialect {
-        config.set_dialect(component, *generation).map_err(invalid_option)?;
-    }
-    config.mcp_bridge = options.mcp_bridge.policy();
-    apply_failure_options(&mut config, options).map_err(invalid_option)?;
+    let Resolved { mut config, log, log_file, warnings, .. } = resolved;
     config.forwards_telemetry |= acp_conductor::host::leftovers::is_in_conductor();
-    config.keeps_telemetry_of = acp_conductor::builtin::names();
-    config.status = options.status == Switch::On;
-    config.limits.initialize = options.init_timeout;
-    config.limits.grace = options.grace;
-    config.limits.max_line = options.max_line;
     let tag = acp_conductor::host::leftovers::ProcessTag::random();
     // The reaper is forked while the program still has a single thread.
     #[cfg(unix)]
@@ -116,7 +114,7 @@ pub fn with_chain<T>(
     config.cleanup = cleanup;
     let (name, value) = acp_conductor::host::leftovers::variable(&format!("{tag}.component;"));
     components::child_environment::set(name, value);
-    let logs = start_log().map_err(Failure::usage)?;
+    let logs = start_log(log.as_deref(), log_file.as_deref()).map_err(Failure::usage)?;
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::of(ErrorKind::SystemError, error))?;
@@ -127,41 +125,34 @@ pub fn with_chain<T>(
     Ok(done)
 }
 
-fn invalid_option(why: String) -> Failure {
-    Failure::invalid(ErrorKind::InvalidOption, why)
-}
-
 fn unwritable(why: String) -> Failure {
     Failure::invalid(ErrorKind::UnwritableFile, why)
 }
 
-/// Applies the options about failures. Options that name a component override those that do not.
-fn apply_failure_options(config: &mut Config, options: &ChainOptions) -> Result<(), String> {
-    config.check_failure_policy(true)?;
-    options.guard.iter().try_for_each(|component| config.set_guard(component))?;
-    for named in [true, false] {
-        let on_crash = options.on_crash.iter().filter(|it| it.component.is_some() == named);
-        on_crash.into_iter().try_for_each(|option| config.set_on_crash(option))?;
-        let updates = options.updates.iter().filter(|it| it.component.is_some() == named);
-        updates.into_iter().try_for_each(|option| config.set_updates(option))?;
-        let restarts = options.restarts.iter().filter(|it| it.component.is_some() == named);
-        restarts.into_iter().try_for_each(|option| config.set_restarts(option))?;
-    }
-    config.failure.restart_delay = options.restart_delay;
-    config.failure.answer_limit = options.answer_limit.0;
-    config.failure.prompt_limit = options.prompt_limit.0;
-    config.failure.cancel_limit = options.cancel_limit.0;
-    config.failure.notices = options.notices == Switch::On;
-    Ok(())
+/// Completes on a signal that asks the program to end. Includes Ctrl-C if `include_interrupt` is set.
+pub async fn wait_for_signal(include_interrupt: bool) {
+    wait_for_signals(Signals { interrupt: include_interrupt, hang_up: true }).await;
 }
 
-/// Completes on a signal that asks the program to end. Includes Ctrl-C if `include_interrupt` is set.
+/// Which signals end the program, in addition to SIGTERM.
+#[derive(Debug, Clone, Copy)]
+struct Signals {
+    /// SIGINT, which is Ctrl-C.
+    interrupt: bool,
+    /// SIGHUP.
+    hang_up: bool,
+}
+
 #[cfg(unix)]
-pub async fn wait_for_signal(include_interrupt: bool) {
+async fn wait_for_signals(wanted: Signals) {
     use tokio::signal::unix::{SignalKind, signal};
-    let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
-    let kinds = &kinds[..if include_interrupt { 3 } else { 2 }];
-    let mut signals: Vec<_> = kinds.iter().filter_map(|kind| signal(*kind).ok()).collect();
+    let kinds = [
+        Some(SignalKind::terminate()),
+        wanted.hang_up.then(SignalKind::hangup),
+        wanted.interrupt.then(SignalKind::interrupt),
+    ];
+    let kinds = kinds.into_iter().flatten();
+    let mut signals: Vec<_> = kinds.filter_map(|kind| signal(kind).ok()).collect();
     std::future::poll_fn(|cx| {
         match signals.iter_mut().any(|signal| signal.poll_recv(cx).is_ready()) {
             true => std::task::Poll::Ready(()),
@@ -172,8 +163,8 @@ pub async fn wait_for_signal(include_interrupt: bool) {
 }
 
 #[cfg(not(unix))]
-pub async fn wait_for_signal(include_interrupt: bool) {
-    if !include_interrupt || tokio::signal::ctrl_c().await.is_err() {
+async fn wait_for_signals(wanted: Signals) {
+    if !wanted.interrupt || tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
 }

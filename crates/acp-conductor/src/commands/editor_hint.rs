@@ -5,13 +5,26 @@ use std::io::{IsTerminal, stdin};
 use acp_conductor::{Mode, Spec, log};
 
 /// Prints the hint on standard error if standard input is a terminal. `arguments` is the command line.
-pub fn print(mode: Mode, specs: &[Spec], components: &[String], arguments: &[String]) {
+pub fn print(
+    mode: Mode,
+    specs: &[Spec],
+    components: &[String],
+    chain: Option<&str>,
+    arguments: &[String],
+) {
     if stdin().is_terminal() {
-        log::print_error(&text(mode, specs, components, arguments));
+        log::print_error(&text(mode, specs, components, chain, arguments));
     }
 }
 
-fn text(mode: Mode, specs: &[Spec], components: &[String], arguments: &[String]) -> String {
+/// `named` is the name of the chain, if it is one of a configuration file.
+fn text(
+    mode: Mode,
+    specs: &[Spec],
+    components: &[String],
+    named: Option<&str>,
+    arguments: &[String],
+) -> String {
     let peer = match mode {
         Mode::Agent => "an editor",
         Mode::Proxy => "another conductor",
@@ -29,10 +42,18 @@ fn text(mode: Mode, specs: &[Spec], components: &[String], arguments: &[String])
         .iter()
         .map(|option| format!(" {}", shell_words::quote(option)))
         .collect();
+    let chain = match named {
+        // `conductor try` has no default chain, and its agent is that of the chain.
+        Some(_) if arguments.iter().any(|it| it == "--chain" || it.starts_with("--chain=")) => {
+            String::new()
+        }
+        Some(name) => format!(" --chain {}", shell_words::quote(name)),
+        None => format!(" --{chain}{agent}"),
+    };
     format!(
         "conductor: waiting for ACP messages from {peer} on standard input\n\
          To chat with this chain in the terminal, press Ctrl-C and run:\n  \
-         conductor try{options} --{chain}{agent}\n"
+         conductor try{options}{chain}\n"
     )
 }
 
@@ -56,7 +77,7 @@ mod tests {
         let specs: Vec<Spec> = components.iter().map(|it| Spec::parse(it).unwrap()).collect();
         let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         let arguments = [words(&["conductor", "agent"]), words(arguments)].concat();
-        let text = text(mode, &specs, &words(components), &arguments);
+        let text = text(mode, &specs, &words(components), None, &arguments);
         text.lines().last().unwrap_or_default().trim().to_owned()
     }
 

@@ -1,8 +1,9 @@
 //! What a command prints, and how it fails.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
+use acp_conductor::configuration;
 use acp_wire::ErrorKind;
 
 /// The exit status of a command that failed, and the error message unless it was already printed.
@@ -20,6 +21,18 @@ impl Failure {
     /// An invalid command line: status 2.
     pub fn invalid(kind: ErrorKind, line: impl Display) -> Failure {
         Failure::usage(kind.tag(line))
+    }
+
+    /// An invalid configuration: status 2.
+    pub fn configuration(why: &configuration::Failure) -> Failure {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|it| !it.is_empty());
+        let dumb = std::env::var_os("TERM").is_none_or(|it| it == "dumb");
+        if !io::stderr().is_terminal() || set("NO_COLOR") || dumb {
+            return Failure::usage(why.render(false));
+        }
+        // The text has no other control characters than those of the colors.
+        let _ = io::stderr().write_all(format!("conductor: {}\n", why.render(true)).as_bytes());
+        Failure { status: 2, line: None }
     }
 
     /// A command that failed: status 1. The text names its section of the error page.

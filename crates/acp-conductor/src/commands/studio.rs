@@ -2,21 +2,23 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 
+use acp_conductor::configuration::Run;
 use acp_conductor::{Config, JournalFile, Mode, log, studio};
 use acp_wire::ErrorKind;
 
-use super::chain::{parse_components, wait_for_signal, with_chain};
+use super::chain::{DEFAULT_LOG, request, resolve, wait_for_signal, with_chain};
 use super::output::Failure;
 use super::try_chat::{demo_agent, folder};
 use crate::cli::StudioArgs;
 
 /// Runs a chain and an editor for it.
 pub fn studio(options: &StudioArgs) -> Result<(), Failure> {
-    let components = match options.components.is_empty() {
-        true => vec![demo_agent()?],
-        false => parse_components(&options.components)?,
-    };
+    let demo = vec![demo_agent()?];
+    let run = options.chain.run(&options.components, || Run::Specs(demo));
+    let chain_options = options.chain.options(options.log.as_ref(), options.log_file.as_ref());
+    let resolved = resolve(&request(Mode::Agent, run, chain_options)?)?;
     if !options.listen.is_loopback() && !options.allow_remote {
         let why = format!(
             "--listen {} lets other machines connect; add --allow-remote if you want that",
@@ -26,8 +28,9 @@ pub fn studio(options: &StudioArgs) -> Result<(), Failure> {
     }
     let folder = folder(options.cwd.as_deref())?;
     let listen = SocketAddr::new(options.listen, options.port);
-    let start_log = || log::start(&options.log, options.log_file.as_deref());
-    with_chain(Mode::Agent, components, &options.chain, start_log, async |mut config: Config| {
+    let start_log =
+        |level: Option<&str>, file: Option<&Path>| log::start(level.unwrap_or(DEFAULT_LOG), file);
+    with_chain(resolved, start_log, async |mut config: Config| {
         let journal = options.journal.as_deref().map(JournalFile::create).transpose();
         config.journal = journal.map_err(|why| Failure::invalid(ErrorKind::UnwritableFile, why))?;
         let opened = |url: &str| announce(url, !options.no_open);

@@ -4,13 +4,17 @@ use std::io::{self, IsTerminal};
 use std::path::{Component, Path, PathBuf};
 
 use acp_conductor::chat::{self, ChatEnd, Display, FirstSession, WireDetail};
+use acp_conductor::configuration::{Request, Run};
 use acp_conductor::{Config, JournalFile, Mode, Spec, log};
 use acp_wire::ErrorKind;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::chain::{parse_components, wait_for_signal, with_chain};
+use super::chain::{request, resolve, wait_for_signal, with_chain};
 use super::output::Failure;
 use crate::cli::{Color, ShowWire, TryArgs};
+
+/// What to log if nothing is set.
+const DEFAULT_LOG: &str = "info";
 
 /// Shown after the first answer of the demo agent.
 const NEXT_STEP: &str = "\
@@ -21,29 +25,31 @@ Then with an agent of your own:
 
 /// `conductor try`: runs a chain and a chat with it.
 pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
-    let mut components = match options.components.is_empty() {
-        true => vec![demo_agent()?],
-        false => parse_components(&options.components)?,
+    let demo = vec![demo_agent()?];
+    let run = options.chain.run(&options.components, || Run::Specs(demo));
+    let chain_options = options.chain.options(options.log.as_ref(), options.log_file.as_ref());
+    let terminal_log = own_log_file();
+    let request = Request {
+        terminal_log: Some(terminal_log.clone()),
+        ..request(Mode::Agent, run, chain_options)?
     };
-    keep_log_out_of_the_chat(&mut components, options.log_file.as_deref())?;
+    let resolved = resolve(&request)?;
+    if resolved.logs_to_file {
+        keep_log_out_of_the_chat(resolved.log_file.as_deref(), &terminal_log)?;
+    }
     let mut chat_options = chat_options(options)?;
-    let start_log = || log::start_file_only(&options.log, options.log_file.as_deref());
+    let start_log = |level: Option<&str>, file: Option<&Path>| {
+        log::start_file_only(level.unwrap_or(DEFAULT_LOG), file)
+    };
     // The journal is created after the reaper was forked, which would keep its lock.
-    let end = with_chain(
-        Mode::Agent,
-        components,
-        &options.chain,
-        start_log,
-        async |mut config: Config| {
-            config.report_wait = Some(log::progress::show);
-            let journal = options.journal.as_deref().map(JournalFile::create).transpose();
-            config.journal =
-                journal.map_err(|why| Failure::invalid(ErrorKind::UnwritableFile, why))?;
-            let chat_options = std::mem::take(&mut chat_options);
-            let chat = chat::run(config, chat_options, interrupt_channel(), wait_for_signal(false));
-            chat.await.map_err(Failure::run)
-        },
-    )?;
+    let end = with_chain(resolved, start_log, async |mut config: Config| {
+        config.report_wait = Some(log::progress::show);
+        let journal = options.journal.as_deref().map(JournalFile::create).transpose();
+        config.journal = journal.map_err(|why| Failure::invalid(ErrorKind::UnwritableFile, why))?;
+        let chat_options = std::mem::take(&mut chat_options);
+        let chat = chat::run(config, chat_options, interrupt_channel(), wait_for_signal(false));
+        chat.await.map_err(Failure::run)
+    })?;
     match end? {
         ChatEnd::Closed => Ok(()),
         ChatEnd::AnswerFailed | ChatEnd::ChainEnded => Err(Failure { status: 1, line: None }),
@@ -86,7 +92,7 @@ fn chat_options(options: &TryArgs) -> Result<chat::Options, Failure> {
         (None, Some(id)) => FirstSession::Resume(id.clone()),
         (None, None) => FirstSession::New,
     };
-    let is_demo = options.components.is_empty();
+    let is_demo = options.components.is_empty() && options.chain.chain.is_none();
     let chat = ::chat::Options {
         interactive,
         yes: options.yes,
@@ -96,9 +102,10 @@ fn chat_options(options: &TryArgs) -> Result<chat::Options, Failure> {
         session,
         next_step: if is_demo { NEXT_STEP.to_owned() } else { String::new() },
         // The components may contain secrets.
-        resume_command: match is_demo {
-            true => "conductor try --resume ID".to_owned(),
-            false => "conductor try --resume ID -- …".to_owned(),
+        resume_command: match (is_demo, &options.chain.chain) {
+            (true, _) => "conductor try --resume ID".to_owned(),
+            (false, Some(chain)) => format!("conductor try --chain {chain} --resume ID"),
+            (false, None) => "conductor try --resume ID -- …".to_owned(),
         },
         ..::chat::Options::default()
     };
@@ -110,20 +117,18 @@ fn history_file() -> Option<PathBuf> {
     Some(components::state_folder::path()?.join("try-history"))
 }
 
-/// Lets the built-in component `log` write to the log file, or else to a file of its own, and says where it is.
-fn keep_log_out_of_the_chat(specs: &mut [Spec], log_file: Option<&Path>) -> Result<(), Failure> {
-    let own = log_file.is_none();
-    let path = match (log_file, components::state_folder::path()) {
-        (Some(path), _) => path.to_owned(),
-        (None, Some(folder)) => folder.join("try-log.jsonl"),
-        (None, None) => {
-            std::env::temp_dir().join(format!("conductor-{}.jsonl", std::process::id()))
-        }
-    };
-    if !acp_conductor::builtin::keep_log_off_stderr(specs, &path) {
-        return Ok(());
+/// The file to which the built-in component `log` writes if there is no log file.
+fn own_log_file() -> PathBuf {
+    match components::state_folder::path() {
+        Some(folder) => folder.join("try-log.jsonl"),
+        None => std::env::temp_dir().join(format!("conductor-{}.jsonl", std::process::id())),
     }
-    if own {
+}
+
+/// Says where the built-in component `log` writes: to the log file, or to a file of its own, which is emptied.
+fn keep_log_out_of_the_chat(log_file: Option<&Path>, own: &Path) -> Result<(), Failure> {
+    let path = log_file.unwrap_or(own);
+    if log_file.is_none() {
         // The file contains the log of the latest chat.
         let failed = |why: String| {
             let why = format!("cannot write {}: {why}", path.display());
@@ -132,7 +137,7 @@ fn keep_log_out_of_the_chat(specs: &mut [Spec], log_file: Option<&Path>) -> Resu
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
         }
-        let file = components::append::open_to_read(&path).map_err(failed)?;
+        let file = components::append::open_to_read(path).map_err(failed)?;
         file.set_len(0).map_err(|error| failed(error.to_string()))?;
     }
     log::print_error(&format!("conductor: the component log writes to {}\n", path.display()));

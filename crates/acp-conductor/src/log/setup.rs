@@ -53,11 +53,18 @@ pub fn start_file_only(filter: &str, file: Option<&Path>) -> Result<Logs, String
     Ok(logs)
 }
 
+/// Checks a level or a filter.
+///
+/// # Errors
+/// It is neither.
+pub fn check(filter: &str) -> Result<(), String> {
+    let wrong = |error| format!("{filter:?} is not a level or filter: {error}");
+    EnvFilter::try_new(filter).map(drop).map_err(wrong)
+}
+
 fn read(filter: &str) -> Result<EnvFilter, String> {
-    EnvFilter::try_new(filter).map_err(|error| {
-        let why = format!("--log {filter:?} is not a level or filter: {error}");
-        ErrorKind::InvalidOption.tag(why)
-    })
+    check(filter).map_err(|why| ErrorKind::InvalidOption.tag(format!("--log {why}")))?;
+    Ok(EnvFilter::new(filter))
 }
 
 fn open(path: &Path) -> Result<File, String> {

@@ -33,7 +33,7 @@ pub async fn query(
     // In parallel, so that an unresponsive conductor does not delay the others.
     let mut queries = JoinSet::new();
     for directory in socket::directories() {
-        let sockets = match socket::sockets(&directory) {
+        let sockets = match socket::sockets(&directory, socket::STATUS) {
             Ok(sockets) => sockets,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {

@@ -39,7 +39,7 @@ impl StatusServer {
     pub(crate) fn open() -> Option<StatusServer> {
         let mut errors = Vec::new();
         for directory in socket::directories() {
-            match socket::bind(&directory)
+            match socket::bind(&directory, socket::STATUS)
                 .and_then(|(it, path)| Ok((UnixListener::from_std(it)?, path)))
             {
                 Ok((listener, path)) => {

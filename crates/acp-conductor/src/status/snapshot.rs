@@ -80,7 +80,7 @@ impl Shell {
         let exit = router.last_exit(seat);
         let (held_messages, held_bytes) = stages.held(seat);
         Component {
-            number: seat.index(),
+            number: chain.position(seat),
             name: chain.name(seat).to_owned(),
             command: chain.component(seat).map(|it| it.command.clone()).unwrap_or_default(),
             role: match chain.role(seat) {

@@ -7,6 +7,12 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
+/// The ending of the names of the sockets for `conductor status`.
+pub(crate) const STATUS: &str = "sock";
+
+/// The ending of the names of the sockets for `conductor reload`.
+pub(crate) const CONTROL: &str = "control";
+
 /// The directories for sockets, in order of preference.
 pub(crate) fn directories() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -20,10 +26,10 @@ pub(crate) fn current_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Creates the socket of this process in the directory. Creates the directory if it does not exist.
-pub(crate) fn bind(directory: &Path) -> io::Result<(UnixListener, PathBuf)> {
+/// Creates a socket of this process in the directory. Creates the directory if it does not exist.
+pub(crate) fn bind(directory: &Path, ending: &str) -> io::Result<(UnixListener, PathBuf)> {
     let pid = std::process::id();
-    let path = directory.join(format!("{pid}.sock"));
+    let path = directory.join(format!("{pid}.{ending}"));
     // Socket paths are limited to about 100 bytes.
     SocketAddr::from_pathname(&path)?;
     match DirBuilder::new().mode(0o700).create(directory) {
@@ -32,7 +38,7 @@ pub(crate) fn bind(directory: &Path) -> io::Result<(UnixListener, PathBuf)> {
     }
     // The socket is renamed once it accepts connections, because clients delete sockets that refuse them.
     // An existing socket belongs to an earlier process with the same id.
-    let temporary = directory.join(format!("{pid}.new"));
+    let temporary = directory.join(format!("{pid}.{ending}.new"));
     let _ = fs::remove_file(&temporary);
     let listener = UnixListener::bind(&temporary)?;
     let placed = fs::set_permissions(&temporary, Permissions::from_mode(0o600))
@@ -61,14 +67,16 @@ pub(crate) fn check(directory: &Path) -> io::Result<()> {
     Err(io::Error::other(problem))
 }
 
-/// The sockets in a directory, with their process ids.
-pub(crate) fn sockets(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+/// The sockets with this ending in a directory, with their process ids.
+pub(crate) fn sockets(directory: &Path, ending: &str) -> io::Result<Vec<(u32, PathBuf)>> {
     check(directory)?;
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_suffix(".sock")?.parse().ok());
+        let pid = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(ending)?.strip_suffix('.')?.parse().ok());
         if let Some(pid) = pid
             && entry.file_type()?.is_socket()
         {

@@ -1,10 +1,12 @@
 //! The options of the audit log.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -37,7 +39,7 @@ pub struct AuditOptions {
 }
 
 /// What happens if a record cannot be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
     /// The action is denied: nothing happens that is not recorded.
@@ -126,7 +128,7 @@ impl FromStr for OnFailure {
 }
 
 /// The table form.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Table {
     file: PathBuf,
@@ -188,6 +190,18 @@ impl<'de> Visitor<'de> for OptionsVisitor {
             max_bytes: table.max_bytes,
             ..AuditOptions::new(table.file)
         })
+    }
+}
+
+/// The name of a file, or a table.
+impl JsonSchema for AuditOptions {
+    fn schema_name() -> Cow<'static, str> {
+        "AuditOptions".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = Table::json_schema(generator);
+        json_schema!({ "anyOf": [{ "type": "string" }, table] })
     }
 }
 

@@ -1,15 +1,17 @@
 //! The types of the options of `filter`. They are checked while they are read, so that an error names its line.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use acp_wire::suggestion;
 use clap::ValueEnum;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use secrets::Secrets;
 
 /// What happens to a secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Action {
     Redact,
@@ -18,7 +20,7 @@ pub(super) enum Action {
 }
 
 /// What happens to an action of the agent that contains a secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OnAction {
     Block,
@@ -26,7 +28,7 @@ pub(super) enum OnAction {
 }
 
 /// What happens to the secrets of one detector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Directions {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +41,17 @@ pub(super) struct Directions {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct DetectorName(pub(super) String);
+
+impl JsonSchema for DetectorName {
+    fn schema_name() -> Cow<'static, str> {
+        "DetectorName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = [Secrets::standard_names(), Secrets::context_names()].concat();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}
 
 impl FromStr for DetectorName {
     type Err = String;
@@ -77,8 +90,18 @@ pub(super) struct Pattern {
     pub(super) directions: Directions,
 }
 
+impl JsonSchema for Pattern {
+    fn schema_name() -> Cow<'static, str> {
+        "Pattern".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        PatternForm::json_schema(generator)
+    }
+}
+
 /// How a pattern is written.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     expecting = "expected a regular expression, or a table with regex, name, max, toward_agent and toward_editor"
@@ -88,7 +111,7 @@ enum PatternForm {
     Table(PatternTable),
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PatternTable {
     name: Option<String>,

@@ -1,11 +1,13 @@
 //! Reads hooks from settings files: those of Claude Code (JSON), and those of Codex (JSON or TOML).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use acp_wire::printable;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -24,6 +26,17 @@ pub type HookGroups = BTreeMap<EventName, Vec<HookGroup>>;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct EventName(String);
 
+impl JsonSchema for EventName {
+    fn schema_name() -> Cow<'static, str> {
+        "EventName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = Event::NAMES.to_vec();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}
+
 impl<'de> Deserialize<'de> for EventName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EventName, D::Error> {
         let name = String::deserialize(deserializer)?;
@@ -38,7 +51,7 @@ impl<'de> Deserialize<'de> for EventName {
 }
 
 /// Hooks with a common matcher, in an options file.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HookGroup {
     /// The tools, sources or types that the hooks are for. All, if it is absent.
@@ -65,7 +78,7 @@ fn unusable_matcher(why: &str) -> String {
 }
 
 /// A hook, as all files write it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Handler {
     /// `command`, the default, or `http`.

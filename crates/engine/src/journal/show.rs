@@ -53,6 +53,10 @@ fn describe_input(chain: &Chain, input: &Input) -> String {
             format!("the chain is complete: {} components", setup.chain.components.len())
         }
         Input::Extended(Err(why)) => format!("the chain cannot be completed: {why}"),
+        Input::Reload(reload) => {
+            let names: Vec<&str> = reload.chain.seats().map(|it| reload.chain.name(it)).collect();
+            format!("another configuration: {}", names.join(", "))
+        }
         Input::ClientConnected { ticket, client_id } => {
             format!("MCP client {} connected with ticket {}", client_id.0, ticket.0)
         }
@@ -131,6 +135,10 @@ fn describe_output(chain: &Chain, output: &Output) -> String {
             format!("open an endpoint for ticket {} ({})", ticket.0, transport.name())
         }
         Output::RevokeTicket(ticket) => format!("revoke ticket {}", ticket.0),
+        Output::Reloaded { problem: None } => "the configuration is used from now on".to_owned(),
+        Output::Reloaded { problem: Some(why) } => {
+            format!("the configuration cannot be used: {why}")
+        }
         Output::RememberGreeting { seat, greeting: Some(greeting) } => {
             format!("remember that {} understands {greeting:?}", name(seat))
         }

@@ -56,6 +56,7 @@ fn setup() -> Setup {
                 updates: UpdateFilter::Known,
                 managed: true,
             }],
+            order: Chain::first_order(1),
             initialize_timeout: 1,
             grace: u64::MAX,
             any_version: true,
@@ -87,6 +88,7 @@ fn setup() -> Setup {
             Facts::default(),
         ],
         tapped: true,
+        start_notices: Vec::new(),
     }
 }
 

@@ -18,7 +18,7 @@ use super::{Appended, Effects, Entry, EntryStart, Header};
 use crate::flow_control::Watermarks;
 use crate::input::{
     About, Command, Configured, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output,
-    Port, Setup,
+    Port, Reload, Setup,
 };
 use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
@@ -43,12 +43,14 @@ object!(Setup {
     watermarks,
     facts,
     about,
-    tapped
+    tapped,
+    start_notices
 });
 object!(About { version, chain });
 object!(Configured { result, restart });
+object!(Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices });
 object!(Watermarks { high, low, cap, mcp });
-object!(Chain { mode, components, initialize_timeout, grace, any_version });
+object!(Chain { mode, components, order, initialize_timeout, grace, any_version });
 object!(Component { name, command, guard, updates, managed });
 object!(Rules { policies, timeouts, notify_editor, seed });
 object!(ComponentPolicy { restart, fallback, backoff, named });
@@ -102,7 +104,7 @@ choice!(Endpoint
 );
 choice!(Input
     [Tick]
-    [InputClosed, Extended, ClientDisconnected, Command]
+    [InputClosed, Extended, ClientDisconnected, Command, Reload]
     [
         Line { link, line },
         Readable { link, readable },
@@ -123,7 +125,9 @@ choice!(Input
 // Outputs.
 choice!(Output
     []
-    [Kill, Discard, Close, ReadClients, Extend, DisconnectClient, RevokeTicket, Report, Tap, Finish]
+    [
+        Kill, Discard, Close, ReadClients, Extend, DisconnectClient, RevokeTicket, Report, Tap, Finish
+    ]
     [
         Start { seat, incarnation },
         Read { link, read },
@@ -135,6 +139,7 @@ choice!(Output
         DropOptions { request },
         RememberGreeting { seat, greeting },
         RememberPoison { seat, kind },
+        Reloaded { problem },
     ]
 );
 object!(Diagnostic { level, seat, text });

@@ -1,8 +1,6 @@
 //! [`BySeat`]: a table with one value for each component of a chain.
 
-use std::ops::Range;
-
-use router::Seat;
+use router::{Chain, Seat};
 
 /// One value for each component, by seat. The outer pipe has no value.
 #[derive(Debug)]
@@ -11,6 +9,16 @@ pub(super) struct BySeat<T>(Vec<T>);
 impl<T: Default> BySeat<T> {
     pub(super) fn new(count: usize) -> BySeat<T> {
         BySeat(std::iter::repeat_with(T::default).take(count).collect())
+    }
+
+    /// Adds values for new seats, and resets those of the seats in `filled`, which get another component.
+    pub(super) fn fill(&mut self, count: usize, filled: &[Seat]) {
+        self.0.resize_with(count, T::default);
+        for seat in filled {
+            if let Some(value) = self.get_mut(*seat) {
+                *value = T::default();
+            }
+        }
     }
 }
 
@@ -24,6 +32,7 @@ impl<T> BySeat<T> {
         self.0.get_mut(seat.index().checked_sub(1)?)
     }
 
+    /// All values, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter()
     }
@@ -32,23 +41,13 @@ impl<T> BySeat<T> {
         self.0.iter_mut()
     }
 
-    /// The values of the components between the editor and this seat. For the outer pipe, these are all values: in
-    /// proxy mode, the outer pipe also follows the last component.
-    pub(super) fn before(&self, seat: Seat) -> &[T] {
-        &self.0[self.range_before(seat)]
+    /// The values of these seats.
+    pub(super) fn of<'a>(&'a self, seats: &'a [Seat]) -> impl Iterator<Item = &'a T> {
+        seats.iter().filter_map(|seat| self.get(*seat))
     }
 
-    pub(super) fn before_mut(&mut self, seat: Seat) -> &mut [T] {
-        let range = self.range_before(seat);
-        &mut self.0[range]
-    }
-
-    /// The values of the components between this seat and the agent.
-    pub(super) fn behind(&self, seat: Seat) -> &[T] {
-        &self.0[seat.index()..]
-    }
-
-    fn range_before(&self, seat: Seat) -> Range<usize> {
-        0..seat.index().checked_sub(1).unwrap_or(self.0.len())
+    /// The values of the components in the order of the chain.
+    pub(super) fn in_order<'a>(&'a self, chain: &'a Chain) -> impl Iterator<Item = &'a T> {
+        self.of(&chain.order)
     }
 }

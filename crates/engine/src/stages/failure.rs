@@ -23,6 +23,11 @@ impl Failures {
         Failures { restarts: BySeat::new(count), random: seed | 1 }
     }
 
+    /// See [`BySeat::fill`].
+    pub(super) fn fill(&mut self, count: usize, filled: &[Seat]) {
+        self.restarts.fill(count, filled);
+    }
+
     /// The next random number (xorshift64).
     fn random(&mut self) -> u64 {
         self.random ^= self.random << 13;
@@ -97,6 +102,7 @@ impl Stages {
 
     /// Removes a component from the chain, and connects its neighbours directly.
     pub(super) fn bypass(&mut self, seat: Seat, why: Exit) {
+        self.joining.remove(seat);
         let unreported =
             self.sessions.record(seat).map(Record::unreported_sessions).unwrap_or_default();
         self.take_down(seat, why, Recovery::Bypass, "is bypassed from now on");
@@ -115,6 +121,8 @@ impl Stages {
         let is_resumable = self.is_resumable(seat);
         let Some(policy) = self.policy(seat) else { return FailureDecision::Stop };
         let fallback = match policy.fallback {
+            // The chain has worked without a component that has only just joined it.
+            _ if self.joining.contains(seat) => FailureDecision::Bypass,
             Fallback::Bypass => FailureDecision::Bypass,
             Fallback::Stop => FailureDecision::Stop,
         };
@@ -135,6 +143,8 @@ impl Stages {
             state => state.and_then(SeatState::live_since),
         };
         let wanted = match policy.restart {
+            // It may have to be greeted in another way.
+            _ if self.joining.contains(seat) => true,
             Restart::Never => false,
             Restart::IfResumable => is_resumable,
             Restart::Always => true,
@@ -219,13 +229,15 @@ impl Stages {
     /// component that has an open prompt of the session. The direct successor may have none, if it was started after the
     /// prompt.
     fn forward_cancellations(&mut self, seat: Seat, sessions: &[SessionId]) {
+        let behind = self.router.chain().behind(seat).to_vec();
         for session in sessions {
-            let works_on_it = |at: Seat| {
-                let record = self.sessions.record(at).filter(|_| at > seat && self.is_up(at))?;
+            let works_on_it = |at: &Seat| {
+                let at = *at;
+                let record = self.sessions.record(at).filter(|_| self.is_up(at))?;
                 let prompt = record.prompts().find(|it| it.session == *session)?;
                 Some((at, prompt.cancelled.is_some()))
             };
-            let next = self.router.chain().seats().find_map(works_on_it);
+            let next = behind.iter().find_map(works_on_it);
             if let Some((next, false)) = next {
                 self.send_from_replay(next, Side::Agent, cancellation(session));
             }

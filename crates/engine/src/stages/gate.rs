@@ -36,6 +36,11 @@ impl Gate {
         Gate { closed: std::iter::repeat_with(|| None).take(count + 1).collect() }
     }
 
+    /// Makes room for this many components.
+    pub(super) fn fill(&mut self, count: usize) {
+        self.closed.resize_with(count + 1, || None);
+    }
+
     pub(super) fn delivered(
         &mut self,
         router: &Router,

@@ -21,6 +21,11 @@ impl Mcp {
         Mcp { broker, dialects: vec![LinkProtocol::Unknown; count + 1] }
     }
 
+    /// Makes room for this many components.
+    pub(super) fn fill(&mut self, count: usize) {
+        self.dialects.resize(count + 1, LinkProtocol::Unknown);
+    }
+
     pub(super) fn broker(&self) -> Option<&Broker> {
         self.broker.as_ref()
     }
@@ -32,6 +37,11 @@ impl Mcp {
     /// Sets the protocol of the link of a seat. Returns whether it has changed.
     pub(super) fn set_dialect(&mut self, seat: Seat, protocol: LinkProtocol) -> bool {
         std::mem::replace(&mut self.dialects[seat.index()], protocol) != protocol
+    }
+
+    /// The protocol of the link of a seat.
+    pub(super) fn dialect(&self, seat: Seat) -> LinkProtocol {
+        self.dialects.get(seat.index()).copied().unwrap_or(LinkProtocol::Unknown)
     }
 
     fn hop(&self, Hop { seat, toward }: Hop) -> mcp::Hop {

@@ -24,6 +24,8 @@ pub(super) struct Notices {
     prompts: BTreeMap<Id, SessionId>,
     /// The notices that wait for the next prompt of a session.
     waiting: BTreeMap<SessionId, Vec<Notice>>,
+    /// The notices that wait for the next prompt of any session.
+    unseen: Vec<Notice>,
     /// Whether the editor has declared that it can show notices.
     supported_by_editor: bool,
 }
@@ -36,6 +38,14 @@ struct Notice {
 }
 
 impl Notices {
+    /// Shows these texts of the conductor itself at the next prompt of the editor.
+    pub(super) fn add_for_next_prompt(&mut self, texts: Vec<String>) {
+        let notice = |text| Notice { component: "conductor".to_owned(), text };
+        self.unseen.extend(texts.into_iter().map(notice));
+        let surplus = self.unseen.len().saturating_sub(MAX_NOTICES);
+        self.unseen.drain(..surplus);
+    }
+
     /// Handles a message to a peer. An answer to the editor may close a prompt.
     pub(super) fn delivered(&mut self, hop: Hop, message: &Message) -> StageResult {
         if hop.seat == Seat::OUTER
@@ -104,7 +114,9 @@ impl Stages {
         match method_kind(call) {
             Some(MethodKind::Prompt) => {
                 let Some(session) = session_of_call(call) else { return };
-                for notice in self.notices.waiting.remove(&session).unwrap_or_default() {
+                let unseen = std::mem::take(&mut self.notices.unseen);
+                let waiting = self.notices.waiting.remove(&session).unwrap_or_default();
+                for notice in unseen.into_iter().chain(waiting) {
                     self.show_notice(&session, &notice);
                 }
                 self.notices.prompts.insert(id.detached(), session);
@@ -121,7 +133,7 @@ impl Stages {
     /// Sends a notice to the editor.
     fn show_notice(&mut self, session: &SessionId, notice: &Notice) {
         // In version 2, every editor supports notices.
-        let supports_notices = self.notices.supported_by_editor || self.uses_v2(Seat(1));
+        let supports_notices = self.notices.supported_by_editor || self.editor_uses_v2();
         let message = Notices::update(session, notice, supports_notices);
         let hop = Hop { seat: Seat::OUTER, toward: Side::Editor };
         self.send_from(Stage::Notices, hop, message);
@@ -135,12 +147,16 @@ impl Stages {
         let component = self.router.chain().name(seat).to_owned();
         let notice = Notice { component, text: text.to_owned() };
         let mut busy: BTreeSet<SessionId> = self.notices.prompts.values().cloned().collect();
-        busy.extend(self.turns.sessions());
+        busy.extend(self.turns.sessions(self.router.chain()));
         for session in &busy {
             self.show_notice(session, &notice);
         }
         // The first component knows the sessions under the ids that the editor uses.
-        let others = self.sessions.of_first_component().iter().map(|it| it.session.clone());
+        let others = self
+            .sessions
+            .of_first_component(self.router.chain())
+            .iter()
+            .map(|it| it.session.clone());
         for session in others.filter(|it| !busy.contains(it)) {
             let waiting = self.notices.waiting.entry(session).or_default();
             waiting.push(notice.clone());

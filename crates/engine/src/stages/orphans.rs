@@ -159,7 +159,7 @@ impl Stages {
         for UnreportedSession { session, is_new } in sessions {
             match (is_new, self.router.successor(before)) {
                 // The components before it still have the session, so it has an owner.
-                (false, Some(first)) if self.sessions.is_known_before(first, &session) => {}
+                (false, Some(first)) if self.is_known_before(first, &session) => {}
                 (false, Some(first)) => {
                     let session = Some(session);
                     self.orphans.list.push(Orphan {
@@ -238,7 +238,7 @@ impl Stages {
         match (&self.orphans.list[index].state, outcome) {
             (OrphanState::SettingUp(_), Outcome::Result(result)) => {
                 match self.orphans.list[index].session.clone() {
-                    Some(session) if self.sessions.is_known_before(from, &session) => {
+                    Some(session) if self.is_known_before(from, &session) => {
                         self.orphans.list.remove(index);
                     }
                     Some(_) => self.orphans.list[index].state = OrphanState::Resumable,

@@ -32,6 +32,11 @@ impl PoisonDetector {
         PoisonDetector { by_seat: BySeat::new(count) }
     }
 
+    /// See [`BySeat::fill`].
+    pub(super) fn fill(&mut self, count: usize, filled: &[Seat]) {
+        self.by_seat.fill(count, filled);
+    }
+
     pub(super) fn arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         if let Some(suspects) = self.by_seat.get_mut(hop.seat) {
             suspects.arrived(hop.toward, message);

@@ -46,6 +46,11 @@ impl SessionReplay {
         SessionReplay { by_seat: BySeat::new(count), lost: BTreeMap::new() }
     }
 
+    /// See [`BySeat::fill`].
+    pub(super) fn fill(&mut self, count: usize, filled: &[Seat]) {
+        self.by_seat.fill(count, filled);
+    }
+
     /// The method of the request that the component has to answer next.
     pub(super) fn current_method(&self, seat: Seat) -> String {
         let current = self.by_seat.get(seat).and_then(|it| it.current.as_ref());
@@ -320,7 +325,9 @@ impl Stages {
         self.with_broker(|it, cx| it.component_restarted(seat, cx));
         // These requests go before the held messages.
         self.send_closes(seat);
-        let text = format!("{} is running again", self.router.chain().describe(seat));
+        let verb =
+            if self.joining.remove(seat) { "has joined the chain" } else { "is running again" };
+        let text = format!("{} {verb}", self.router.chain().describe(seat));
         self.report_recovery(seat, text);
         self.route(router::Event::Resumed(seat));
     }

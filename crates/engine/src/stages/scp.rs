@@ -110,7 +110,9 @@ impl Stages {
 
     fn arrived_toward_editor(&self, from: Seat, subject: &Subject) -> Decision {
         // A component sees only the marks of components behind it. Any other mark belongs to an id that it has chosen.
-        let passes_on = |owner| owner == Seat::OUTER || owner >= from;
+        let chain = self.router.chain();
+        let passes_on =
+            |owner| owner == Seat::OUTER || chain.position(owner) >= chain.position(from);
         match self.marked_owner(&subject.id) {
             Some((owner, _)) if from.is_component() && passes_on(owner) => Decision::Keep,
             _ => Decision::Replace(self.scp.marks.add(from.0, &subject.id)),
@@ -118,7 +120,12 @@ impl Stages {
     }
 
     fn arrived_toward_agent(&self, from: Seat, subject: &Subject) -> Decision {
-        let is_ahead = |owner| from == Seat::OUTER || owner == Seat::OUTER || owner > from;
+        let chain = self.router.chain();
+        let is_ahead = |owner| {
+            from == Seat::OUTER
+                || owner == Seat::OUTER
+                || chain.position(owner) > chain.position(from)
+        };
         match self.marked_owner(&subject.id) {
             Some((owner, _)) if is_ahead(owner) => return Decision::Keep,
             _ if from.is_component() => return Decision::Stray,
@@ -155,7 +162,9 @@ impl Stages {
             }
             Side::Agent if owner == hop.seat => Decision::Replace(id),
             Side::Agent if owner == Seat::OUTER => Decision::Keep,
-            Side::Agent if hop.seat == Seat::OUTER || owner < hop.seat => Decision::Stray,
+            Side::Agent if hop.seat == Seat::OUTER || self.is_before(owner, hop.seat) => {
+                Decision::Stray
+            }
             Side::Agent => Decision::Keep,
         };
         match decision {
@@ -175,9 +184,17 @@ impl Stages {
     fn marked_owner(&self, id: &Json) -> Option<(Seat, Json)> {
         let (owner, id) = self.scp.marks.split(id)?;
         let chain = self.router.chain();
-        let exists = usize::from(owner) <= chain.components.len()
-            && (owner > 0 || chain.mode == Mode::Proxy);
+        let exists = match Seat(owner) {
+            Seat::OUTER => chain.mode == Mode::Proxy,
+            owner => chain.contains(owner),
+        };
         exists.then_some((Seat(owner), id))
+    }
+
+    /// Whether a component is nearer to the editor than another one.
+    fn is_before(&self, one: Seat, other: Seat) -> bool {
+        let chain = self.router.chain();
+        chain.position(one) < chain.position(other)
     }
 
     /// Refuses a message whose id belongs to no component behind its sender.

@@ -9,7 +9,7 @@ mod retention;
 use acp_wire::acp::{MethodKind, SessionId, session_of};
 use acp_wire::{Id, Message, Outcome};
 use router::pending::Fingerprint;
-use router::{Router, Seat};
+use router::{Chain, Router, Seat};
 
 use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
@@ -24,6 +24,11 @@ pub(super) struct Sessions {
 impl Sessions {
     pub(super) fn new(count: usize) -> Sessions {
         Sessions { records: BySeat::new(count) }
+    }
+
+    /// See [`BySeat::fill`].
+    pub(super) fn fill(&mut self, count: usize, filled: &[Seat]) {
+        self.records.fill(count, filled);
     }
 
     /// The record of a component. `None` for the outer pipe.
@@ -41,15 +46,15 @@ impl Sessions {
     }
 
     /// The sessions of the first component that has any. It knows them under the ids that the editor uses.
-    pub(super) fn of_first_component(&self) -> &[SessionSetup] {
-        let sessions = self.records.iter().map(Record::sessions);
-        sessions.into_iter().find(|it| !it.is_empty()).unwrap_or_default()
+    pub(super) fn of_first_component(&self, chain: &Chain) -> &[SessionSetup] {
+        let records = chain.seats().filter_map(|seat| self.records.get(seat));
+        records.map(Record::sessions).find(|it| !it.is_empty()).unwrap_or_default()
     }
 
     /// Whether a component between the editor and this seat has a session.
-    pub(super) fn is_known_before(&self, seat: Seat, session: &SessionId) -> bool {
+    pub(super) fn is_known_before(&self, chain: &Chain, seat: Seat, session: &SessionId) -> bool {
         let has = |record: &Record| record.sessions().iter().any(|it| it.session == *session);
-        self.records.before(seat).iter().any(has)
+        self.records.of(chain.before(seat)).any(has)
     }
 
     /// Removes a session from all records.
@@ -82,6 +87,11 @@ impl Sessions {
 }
 
 impl Stages {
+    /// Whether a component between the editor and this seat has a session.
+    pub(super) fn is_known_before(&self, seat: Seat, session: &SessionId) -> bool {
+        self.sessions.is_known_before(self.router.chain(), seat, session)
+    }
+
     pub(super) fn sessions_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         let ended = match self.sessions.record_mut(hop.seat) {
             Some(record) => record.arrived(hop.toward, message),

@@ -65,6 +65,16 @@ impl InFlight {
 }
 
 impl TelemetryFilter {
+    /// See [`BySeat::fill`].
+    pub(super) fn fill(&mut self, count: usize, filled: &[Seat]) {
+        self.in_flight.fill(count, filled);
+    }
+
+    /// Sets what stays in the chain if the editor has not asked for it.
+    pub(super) fn set_kept(&mut self, kept: KeptTelemetry) {
+        self.kept = kept;
+    }
+
     pub(super) fn new(
         components: usize,
         forwards_all: bool,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use acp_wire::acp::{MethodKind, PROMPT, SessionId, method_kind, session_of, session_of_call};
 use acp_wire::message::error_object;
 use acp_wire::{Id, Json, Message, Outcome, Side, acp, code};
-use router::{Exit, ExitCause, Router, Seat, Time};
+use router::{Chain, Exit, ExitCause, Router, Seat, Time};
 
 use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
@@ -28,6 +28,11 @@ pub(super) struct Turns {
 impl Turns {
     pub(super) fn new(count: usize) -> Turns {
         Turns { by_seat: BySeat::new(count), beyond: SeatTurns::default() }
+    }
+
+    /// See [`BySeat::fill`].
+    pub(super) fn fill(&mut self, count: usize, filled: &[Seat]) {
+        self.by_seat.fill(count, filled);
     }
 
     fn turns_of(&mut self, seat: Seat) -> Option<&mut SeatTurns> {
@@ -52,7 +57,8 @@ impl Turns {
         message: &Message,
     ) -> StageResult {
         // A message that leaves the chain has the protocol version of its components.
-        let versioned = if hop.seat.is_component() { hop.seat } else { Seat(1) };
+        let first = || router.chain().first().unwrap_or(Seat::OUTER);
+        let versioned = if hop.seat.is_component() { hop.seat } else { first() };
         if hop.toward == Side::Agent
             && let Some(turns) = self.turns_of(hop.seat)
         {
@@ -72,14 +78,19 @@ impl Turns {
     }
 
     /// The sessions with an active turn, under the ids that the editor knows.
-    pub(super) fn sessions(&self) -> BTreeSet<SessionId> {
-        let active = self.by_seat.iter().map(|it| &it.active).find(|it| !it.is_empty());
+    pub(super) fn sessions(&self, chain: &Chain) -> BTreeSet<SessionId> {
+        let mut active = self.by_seat.in_order(chain).map(|it| &it.active);
+        let active = active.find(|it| !it.is_empty());
         active.into_iter().flat_map(|turns| turns.keys().cloned()).collect()
     }
 
     /// The active turns of the components after a seat.
-    fn behind(&self, seat: Seat) -> impl Iterator<Item = &BTreeMap<SessionId, Turn>> {
-        self.by_seat.behind(seat).iter().chain([&self.beyond]).map(|it| &it.active)
+    fn behind<'a>(
+        &'a self,
+        chain: &'a Chain,
+        seat: Seat,
+    ) -> impl Iterator<Item = &'a BTreeMap<SessionId, Turn>> {
+        self.by_seat.of(chain.behind(seat)).chain([&self.beyond]).map(|it| &it.active)
     }
 }
 
@@ -218,9 +229,9 @@ fn idle_update(session: &SessionId, reason: &str, error: Option<Json>) -> Messag
 }
 
 impl Stages {
-    /// Whether a component has negotiated ACP version 2.
-    pub(super) fn uses_v2(&self, seat: Seat) -> bool {
-        uses_v2(&self.router, seat)
+    /// Whether the editor has negotiated ACP version 2.
+    pub(super) fn editor_uses_v2(&self) -> bool {
+        self.router.chain().first().is_some_and(|first| uses_v2(&self.router, first))
     }
 
     /// How many turns are active at a component although it has answered their prompts (ACP version 2).
@@ -230,7 +241,7 @@ impl Stages {
 
     pub(super) fn turns_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         if self.turns.arrived(hop, message) {
-            self.watchdog.unblocked_before(&self.cx, hop.seat);
+            self.watchdog.unblocked_before(&self.cx, self.router.chain(), hop.seat);
         }
         StageResult::Pass
     }
@@ -245,7 +256,8 @@ impl Stages {
     fn next_turn_timeout_of(&self, seat: Seat) -> Option<(Time, Seat, ExitCause)> {
         let (turns, last) = (self.turns.by_seat.get(seat)?, self.watchdog.last(seat)?);
         let timeouts = self.rules.timeouts;
-        let behind: Vec<&BTreeMap<SessionId, Turn>> = self.turns.behind(seat).collect();
+        let behind = self.turns.behind(self.router.chain(), seat);
+        let behind: Vec<&BTreeMap<SessionId, Turn>> = behind.collect();
         // Only a component that is not waiting on another one is considered stuck.
         let waits = self.router.waits_for_held(seat);
         let requests =
@@ -281,10 +293,10 @@ impl Stages {
     pub(super) fn end_turns(&mut self, seat: Seat, why: &Exit, chain_ends: bool) {
         let Some(turns) = self.turns.by_seat.get_mut(seat) else { return };
         let active = std::mem::take(turns).active;
-        let behind = self.turns.behind(seat);
+        let behind = self.turns.behind(self.router.chain(), seat);
         let elsewhere: BTreeSet<SessionId> = behind.flat_map(|it| it.keys().cloned()).collect();
         if !active.is_empty() {
-            self.watchdog.unblocked_before(&self.cx, seat);
+            self.watchdog.unblocked_before(&self.cx, self.router.chain(), seat);
         }
         for (session, turn) in active {
             if elsewhere.contains(&session) && !chain_ends {

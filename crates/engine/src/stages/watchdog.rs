@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use acp_wire::Message;
 use acp_wire::acp::{MethodKind, PROMPT, SessionId, session_of};
 use router::pending::{Fingerprint, PendingRequest, Purpose};
-use router::{ExitCause, Router, Seat, SeatState, Time};
+use router::{Chain, ExitCause, Router, Seat, SeatState, Time};
 
 use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
@@ -33,6 +33,11 @@ struct Activity {
 impl Watchdog {
     pub(super) fn new(count: usize) -> Watchdog {
         Watchdog { activity: BySeat::new(count) }
+    }
+
+    /// See [`BySeat::fill`].
+    pub(super) fn fill(&mut self, count: usize, filled: &[Seat]) {
+        self.activity.fill(count, filled);
     }
 
     /// Every message that a component sends is activity.
@@ -69,8 +74,10 @@ impl Watchdog {
     }
 
     /// The components before a seat have got what they waited for.
-    pub(super) fn unblocked_before(&mut self, cx: &Context, seat: Seat) {
-        self.activity.before_mut(seat).iter_mut().for_each(|activity| activity.unblocked = cx.now);
+    pub(super) fn unblocked_before(&mut self, cx: &Context, chain: &Chain, seat: Seat) {
+        for seat in chain.before(seat) {
+            self.unblocked(cx, *seat);
+        }
     }
 
     /// When a component was last active, or last able to continue.

@@ -90,6 +90,7 @@ impl World {
             }
             Output::Read { link, read } => self.links[link.seat.index()].reading = read,
             Output::ReadClients(listen) => self.reads_clients = listen,
+            Output::Reloaded { .. } => {}
             Output::OpenRelay { .. } | Output::Extend(_) => {
                 return Err("no participant uses SCP".into());
             }

@@ -118,6 +118,7 @@ impl World {
         let mode = if topology.editor { Mode::Agent } else { Mode::Proxy };
         let chain = Chain {
             mode,
+            order: Chain::first_order(components.len()),
             components,
             initialize_timeout: INITIALIZE_TIMEOUT,
             grace: GRACE,
@@ -148,6 +149,7 @@ impl World {
             max_line: usize::MAX,
             watermarks: if case.has("narrow") { NARROW } else { Watermarks::DEFAULT },
             tapped: true,
+            start_notices: Vec::new(),
         };
         let mut core = Core::new(setup.clone());
         let fault = injector.as_ref().map(Injector::fault);

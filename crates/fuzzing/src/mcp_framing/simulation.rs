@@ -90,6 +90,7 @@ impl Simulation {
         let chain = Chain {
             mode,
             components: (1..=count).map(|n| Component::new(format!("c{n}"), "x")).collect(),
+            order: Chain::first_order(count),
             initialize_timeout: 60_000,
             grace: 1_000,
             any_version: false,

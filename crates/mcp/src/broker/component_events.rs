@@ -7,7 +7,7 @@
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Json, Outcome, Side, code};
-use router::{Diagnostic, Level, Seat};
+use router::{Chain, Diagnostic, Level, Seat};
 
 use super::connection::*;
 use super::connections::ConnectionNumber;
@@ -107,6 +107,31 @@ impl Broker {
         }
     }
 
+    /// The chain has another configuration from now on. The agent keeps its seat. A connection ends if its consumer is no
+    /// longer behind its provider, because requests of MCP clients travel toward the editor.
+    pub fn chain_changed(&mut self, chain: Chain, cx: &mut Context<'_>) {
+        self.after_held(cx, |broker, cx| {
+            broker.chain = chain;
+            let lost = broker.connections.numbers(|connection| {
+                let provider = broker.chain.position(connection.seat);
+                broker.distance(connection.known_to) < provider
+            });
+            let error = error_object(
+                code::INTERNAL_ERROR,
+                "the MCP server is now behind its client in the chain",
+                None,
+            );
+            for number in lost {
+                broker.close_for_consumer(number, &error, cx);
+            }
+        });
+    }
+
+    /// A component joins the chain. Its declarations for the live sessions are ignored, because the agent cannot see them.
+    pub fn component_added(&mut self, seat: Seat) {
+        self.registry.component_down(seat);
+    }
+
     /// Keeps the `initialize` of a client that the bridge has answered in place of the server. Such a
     /// client does not send it again.
     fn keep_handshakes(&mut self, owed: Vec<ProviderRequest>) {
@@ -168,7 +193,7 @@ impl Broker {
         };
         let beyond = self.distance(seat);
         let over = self.connections.numbers(|connection| {
-            let through = connection.seat != seat && beyond > usize::from(connection.seat.0);
+            let through = connection.seat != seat && beyond > self.chain.position(connection.seat);
             through && (self.distance(connection.known_to) <= beyond || has_left(connection))
         });
         for number in over {
@@ -178,7 +203,7 @@ impl Broker {
 
     /// The distance of a seat from the editor.
     fn distance(&self, seat: Seat) -> usize {
-        if seat == self.agent_seat { usize::MAX } else { seat.index() }
+        if seat == self.agent_seat { usize::MAX } else { self.chain.position(seat) }
     }
 
     /// Opens a connection to a restarted provider again.

@@ -32,7 +32,9 @@ impl Broker {
                 (self.registry.has_own(seat, it), self.registry.provider_of(form, it))
             }
         };
-        let behind = |provider: Seat| provider < seat || provider == seat && !is_marked;
+        let position = |seat: Seat| self.chain.position(seat);
+        let behind =
+            |provider: Seat| position(provider) < position(seat) || provider == seat && !is_marked;
         own && !is_marked || provider.is_none_or(behind)
     }
 

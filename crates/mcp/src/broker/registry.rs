@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use acp_wire::acp::{SessionId, session_of};
 use acp_wire::{Call, Id, LinkProtocol, Outcome};
-use router::Seat;
+use router::{Chain, Seat};
 
 use super::Hop;
 use super::server::{Server, ServerUses};
@@ -197,13 +197,13 @@ impl Registry {
 
     /// Registers the servers that a provider declares in a set-up request, and gives them ids and
     /// names that no other server has.
-    pub(super) fn declare(&mut self, hop: Hop, id: &Id, call: &mut Call) {
+    pub(super) fn declare(&mut self, chain: &Chain, hop: Hop, id: &Id, call: &mut Call) {
         let Some(params) = &call.params else { return };
         let Some(mut servers) = ServerList::find(params).filter(ServerList::has_acp_servers) else {
             return;
         };
         let seat = hop.seat;
-        let is_own = self.are_own(seat, servers.entries());
+        let is_own = self.are_own(chain, seat, servers.entries());
         if self.down.contains(&seat) {
             let own = servers.entries().iter().zip(is_own).filter(|(_, is_own)| *is_own);
             let redeclared = own.filter_map(|(entry, _)| entry.acp_server.clone()).collect();
@@ -289,14 +289,14 @@ impl Registry {
 impl Registry {
     /// Which servers in the set-up request of a seat are its own. The others come from a component
     /// nearer to the editor. No list contains the same server twice.
-    fn are_own(&self, seat: Seat, entries: &[ServerEntry]) -> Vec<bool> {
+    fn are_own(&self, chain: &Chain, seat: Seat, entries: &[ServerEntry]) -> Vec<bool> {
         let mut others: Vec<&str> = Vec::new();
         let mut own = Vec::new();
         for entry in entries {
             let acp_server = entry.acp_server.as_ref().filter(|it| it.syntax != Syntax::MissingId);
             let other = acp_server.filter(|it| {
                 !others.contains(&it.id.as_str())
-                    && self.is_from_another_provider(seat, it, entries)
+                    && self.is_from_another_provider(chain, seat, it, entries)
             });
             others.extend(other.map(|it| it.id.as_str()));
             own.push(acp_server.is_some() && other.is_none());
@@ -309,11 +309,13 @@ impl Registry {
     /// server that is gone is recognized by the set-up request in which the seat received it.
     fn is_from_another_provider(
         &self,
+        chain: &Chain,
         seat: Seat,
         acp_server: &AcpServer,
         entries: &[ServerEntry],
     ) -> bool {
-        let known = self.servers.get(&acp_server.id).filter(|known| known.seat < seat);
+        let is_nearer = |known: &&Server| chain.position(known.seat) < chain.position(seat);
+        let known = self.servers.get(&acp_server.id).filter(is_nearer);
         let Some(known) = known else { return self.was_received_by(seat, &acp_server.id) };
         let kept = |it: &AcpServer| it.id == acp_server.id && it.name == known.name;
         kept(acp_server)

@@ -103,6 +103,7 @@ impl Harness {
         let chain = Chain {
             mode: Mode::Agent,
             components: components[1..].iter().map(component).collect(),
+            order: Chain::first_order(components.len() - 1),
             initialize_timeout: 60_000,
             grace: 1_000,
             any_version: false,

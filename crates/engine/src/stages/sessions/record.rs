@@ -122,7 +122,34 @@ fn session_only(outcome: &Outcome) -> Outcome {
     }
 }
 
+/// The shortest valid answer to a request that sets up this session.
+fn bare_answer(method: &str, session: &SessionId) -> Outcome {
+    let is_new = ["session/new", "session/fork"].contains(&method);
+    let id = is_new.then(|| session.json());
+    Outcome::Result(Json::object([("sessionId", id)]))
+}
+
 impl Record {
+    /// The record of a component that joins a running chain: the sessions that its successor has (`next`), set up by the
+    /// requests that the successor has received. `before` is the record of the component before it, which has
+    /// received the answers of the successor. In proxy mode, the last component has no successor in this chain.
+    pub(crate) fn of_joining(next: Option<&Record>, before: Option<&Record>) -> Record {
+        let found = next.or(before).map(Record::sessions).unwrap_or_default();
+        let sessions = found.iter().map(|set_up| {
+            let same = |record: &Record| {
+                record.sessions().iter().find(|it| it.session == set_up.session).cloned()
+            };
+            let answered = before.and_then(same).unwrap_or_else(|| set_up.clone());
+            let results = answered.forwarded.into_iter().filter_map(|it| it.outcome);
+            let result = results.filter(|it| matches!(it, Outcome::Result(_))).last();
+            let method = set_up.call.method.name().into_owned();
+            let outcome = Some(result.unwrap_or_else(|| bare_answer(&method, &set_up.session)));
+            SessionSetup { forwarded: vec![ForwardedRequest { method, outcome }], ..set_up.clone() }
+        });
+        let sessions: Vec<SessionSetup> = sessions.collect();
+        Record { setup_count: sessions.len() as u64, sessions, ..Record::default() }
+    }
+
     pub(crate) fn sessions(&self) -> &[SessionSetup] {
         &self.sessions
     }

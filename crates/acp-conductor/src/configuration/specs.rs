@@ -1,0 +1,250 @@
+//! From a component of a file to a component of a chain. Errors point at the place in the file.
+
+use components::catalog::{Entry, OptionError};
+use config::chain::{Configuration, Launch, ResolvedChain, ResolvedEntry, Role};
+use config::file::{self, Node, to_json};
+use config::source::{Diagnostic, Place, Placed};
+use config::when::Surroundings;
+use engine::Fallback;
+use router::{Mode, UpdateFilter};
+use serde_json::{Map, Value};
+
+use crate::builtin;
+use crate::config::Spec;
+use crate::failure_policy::{OnCrash, Restarts, Updates};
+
+impl From<file::OnCrash> for OnCrash {
+    fn from(what: file::OnCrash) -> OnCrash {
+        match what {
+            file::OnCrash::Restart => OnCrash::Restart,
+            file::OnCrash::RestartThenBypass => OnCrash::RestartThen(Fallback::Bypass),
+            file::OnCrash::RestartThenStop => OnCrash::RestartThen(Fallback::Stop),
+            file::OnCrash::Bypass => OnCrash::Bypass,
+            file::OnCrash::Stop => OnCrash::Stop,
+        }
+    }
+}
+
+impl From<file::Updates> for Updates {
+    fn from(which: file::Updates) -> Updates {
+        Updates(match which {
+            file::Updates::All => UpdateFilter::All,
+            file::Updates::Known => UpdateFilter::Known,
+        })
+    }
+}
+
+impl From<file::Restarts> for Restarts {
+    fn from(restarts: file::Restarts) -> Restarts {
+        Restarts { max: restarts.max, within: restarts.within }
+    }
+}
+
+/// The components of a chain. In a chain that is itself a proxy, its agent is left out.
+pub(super) fn of_chain(
+    configuration: &Configuration,
+    chain: &ResolvedChain,
+    mode: Mode,
+    surroundings: &Surroundings,
+) -> Result<Vec<Spec>, Diagnostic> {
+    let entries = chain.components().filter(|it| mode == Mode::Agent || it.role == Role::Proxy);
+    entries.map(|entry| spec(&configuration.launch(entry, surroundings)?, entry)).collect()
+}
+
+/// Checks the names and the types of the options of all built-in components, without anything of this machine: an option with a
+/// variable is not checked.
+pub fn check_options(configuration: &Configuration) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
+    for component in configuration.components().values() {
+        let command = component.command.as_ref().map(|it| it.as_str()).unwrap_or_default();
+        let Some(entry) = components::find(command.strip_prefix("builtin:").unwrap_or(command))
+        else {
+            continue;
+        };
+        for (name, node) in &component.options {
+            let has_variable = Node::texts(node).iter().any(|text| text.contains('$'));
+            if !has_variable {
+                errors.extend(check_option(entry, name, node).err());
+            }
+        }
+    }
+    errors
+}
+
+fn spec(launch: &Launch, entry: &ResolvedEntry) -> Result<Spec, Diagnostic> {
+    let Launch { name, command, component, .. } = launch;
+    let is_agent = entry.role == Role::Agent;
+    check_role(launch, is_agent)?;
+    let spec = Spec {
+        name: name.clone(),
+        program: command.value.clone(),
+        args: launch.args.iter().map(|it| it.value.clone()).collect(),
+        options: to_json(&launch.options),
+        env: launch.env.clone(),
+        directory: launch.cwd.as_ref().map(|it| it.value.clone()),
+        dialect: component.dialect.as_ref().map(|it| it.value.0),
+        guard: component.guard.as_ref().is_some_and(|it| it.value),
+        on_crash: component.on_crash.as_ref().map(|it| it.value.into()),
+        on_crash_named: component.on_crash.is_some(),
+        restarts: component.restarts.as_ref().map(|it| it.value.into()),
+        updates: component.updates.as_ref().map(|it| it.value.into()),
+        ..Spec::default()
+    };
+    match builtin::entry_of(&spec.program).map(|(entry, _)| entry) {
+        Ok(Some(entry)) => check_built_in(launch, entry, is_agent, &spec)?,
+        Ok(None) => {
+            if let Some(option) = launch.options.keys().next() {
+                let error = option.error(format!("`{}` is a program, which has no options", name));
+                return Err(error.help("write its options into `args`"));
+            }
+        }
+        Err((kind, why)) => return Err(command.error(why).of_kind(kind)),
+    }
+    Ok(spec)
+}
+
+/// Refuses what an agent cannot have, and what a guard cannot have.
+fn check_role(launch: &Launch, is_agent: bool) -> Result<(), Diagnostic> {
+    let component = &launch.component;
+    let name = &launch.name;
+    let only = |place: &Place, what: &str| {
+        Err(Diagnostic::at(place, format!("`{name}` is the agent; only proxies {what}")))
+    };
+    if is_agent {
+        if let Some(dialect) = &component.dialect {
+            return only(&dialect.place, "have a dialect");
+        }
+        if let Some(guard) = component.guard.as_ref().filter(|it| it.value) {
+            return only(&guard.place, "can be guards");
+        }
+        if let Some(updates) = &component.updates {
+            return only(&updates.place, "are skipped by updates");
+        }
+        let bypass = [file::OnCrash::Bypass, file::OnCrash::RestartThenBypass];
+        if let Some(on_crash) = component.on_crash.as_ref().filter(|it| bypass.contains(&it.value))
+        {
+            let error = on_crash.error(format!("`{name}` is the agent, which cannot be bypassed"));
+            return Err(error.help("write `restart`, `restart,stop` or `stop`"));
+        }
+    }
+    let is_guard = component.guard.as_ref().is_some_and(|it| it.value);
+    match component.updates.as_ref().filter(|it| is_guard && it.value == file::Updates::Known) {
+        Some(updates) => {
+            Err(updates.error(format!("`{name}` is a guard, and messages never go around a guard")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_built_in(
+    launch: &Launch,
+    entry: &Entry,
+    is_agent: bool,
+    spec: &Spec,
+) -> Result<(), Diagnostic> {
+    let command = &launch.command;
+    if entry.agent != is_agent {
+        let (is, must) = match entry.agent {
+            true => ("an agent", "write it as `agent` of the chain"),
+            false => ("a proxy", "write it into `proxies` of the chain"),
+        };
+        let error = Diagnostic::at(
+            &launch.place,
+            format!("the built-in component `{}` is {is}", entry.name),
+        );
+        return Err(error.help(must));
+    }
+    let cwd = launch.cwd.as_ref().map(|it| &it.place);
+    if let Some(place) = launch.env_place.as_ref().or(cwd) {
+        let error = Diagnostic::at(
+            place,
+            format!(
+                "the built-in component `{}` runs inside conductor and has no environment or working directory of its own",
+                entry.name
+            ),
+        );
+        return Err(error.help(format!(
+            "to run it as a process, write `command = \"conductor\"` and `args = [\"component\", \"{}\"]`",
+            entry.name
+        )));
+    }
+    for (name, node) in &launch.options {
+        check_option(entry, name, node)?;
+    }
+    match entry.check(&spec.args, &spec.options) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(at_option(launch, &error).unwrap_or_else(|| {
+            let args = launch.component.args.as_ref().map(|it| &it.place);
+            Diagnostic::at(args.unwrap_or(&command.place), error.why).of_kind(error.kind)
+        })),
+    }
+}
+
+/// Checks the name and the type of one option.
+fn check_option(
+    entry: &Entry,
+    name: &Placed<String>,
+    node: &Placed<Node>,
+) -> Result<(), Diagnostic> {
+    let members = Map::from_iter([(name.value.clone(), node.to_json())]);
+    entry.read(&[], &members).map(drop).map_err(|error| {
+        let why = error.why.trim_start_matches("its options are invalid: ").to_owned();
+        if unknown_name(&why) == Some(name) && key_in(node, name).is_none() {
+            let error = name.error(format!("`{}` has no option `{}`", entry.name, name.value));
+            let known: Vec<&str> = why.split('`').skip(3).step_by(2).collect();
+            return error.help(match config::source::meant(name, &known) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("`conductor component {} --help` lists the options", entry.name),
+            });
+        }
+        let (why, help) = match why.split_once("; did you mean ") {
+            Some((why, meant)) => (why.to_owned(), Some(format!("did you mean {meant}"))),
+            None => (why, None),
+        };
+        let place = unknown_name(&why).and_then(|name| key_in(node, name)).unwrap_or(&node.place);
+        let error = Diagnostic::at(place, why);
+        match help {
+            Some(help) => error.help(help),
+            None => error,
+        }
+    })
+}
+
+/// The unknown name in an error of serde.
+fn unknown_name(why: &str) -> Option<&str> {
+    why.strip_prefix("unknown field `")?.split('`').next()
+}
+
+/// The place of a key inside of a value.
+fn key_in<'a>(node: &'a Placed<Node>, name: &str) -> Option<&'a Place> {
+    match &node.value {
+        Node::Table(table) => {
+            let own = table.keys().find(|it| it.value == name).map(|it| &it.place);
+            own.or_else(|| table.values().find_map(|node| key_in(node, name)))
+        }
+        Node::List(list) => list.iter().find_map(|node| key_in(node, name)),
+        _ => None,
+    }
+}
+
+/// The error at the option that it is about. It names the option, or a file that is the value of the option.
+fn at_option(launch: &Launch, error: &OptionError) -> Option<Diagnostic> {
+    let is_about = |(name, node): &(&Placed<String>, &Placed<Node>)| {
+        let option = format!("--{}", name.replace('_', "-"));
+        let mut words = error.why.split(|it: char| !it.is_alphanumeric() && it != '-' && it != '_');
+        words.any(|it| it == option || it == name.as_str())
+            || names_value(&error.why, &node.to_json())
+    };
+    let (_, node) = launch.options.iter().find(is_about)?;
+    Some(Diagnostic::at(&node.place, error.why.clone()).of_kind(error.kind))
+}
+
+/// Whether an error names a file of this value. Short words could be a part of any error.
+fn names_value(why: &str, value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(['/', '\\', '.']) && why.contains(text.as_str()),
+        Value::Array(values) => values.iter().any(|value| names_value(why, value)),
+        Value::Object(values) => values.values().any(|value| names_value(why, value)),
+        _ => false,
+    }
+}

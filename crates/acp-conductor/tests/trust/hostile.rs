@@ -1,0 +1,224 @@
+//! A project that its user has not consented to.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+#[test]
+fn the_file_in_its_folder_is_not_used_either() {
+    let setup = Setup::new("folder");
+    setup.write("project/.conductor/conductor.toml", PROJECT);
+    setup.assert_asks(NOT_YET);
+}
+
+#[test]
+fn a_component_or_chain_with_the_name_of_the_users_is_not_used() {
+    for (number, file) in [
+        "[components.me]\ncommand = \"./bin/agent\"\n",
+        "[components.me]\nargs = [\"x\"]\nenv = { PATH = \"bin\" }\n",
+        "[components.extra]\ncommand = \"./bin/agent\"\n[chains.mine]\nproxies = [\"extra\"]\n",
+        "[components.evil]\ncommand = \"./bin/agent\"\n[chains.mine]\nagent = \"evil\"\n",
+        // The user's chain includes this one.
+        "[components.evil]\ncommand = \"./bin/agent\"\n[chains.included]\nproxies = [\"evil\"]\n",
+        // A component with the name of a built-in component.
+        "[components.log]\ncommand = \"./bin/agent\"\n[chains.included]\nproxies = [\"log\"]\n",
+        "[chains.evil]\nagent = \"demo-agent\"\n[chains.mine]\nproxies = [{ chain = \"evil\" }]\n",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let setup = Setup::with_project(&format!("same-name-{number}"), file);
+        setup.assert_asks(NOT_YET);
+    }
+}
+
+#[test]
+fn settings_are_not_used() {
+    let setup = Setup::new("settings");
+    let log = setup.path("evil-ran").display().to_string();
+    let file = format!("[settings]\nlog = \"trace\"\nlog-file = {log:?}\n");
+    setup.write("project/.conductor.toml", file);
+    setup.assert_asks("It only has settings.");
+}
+
+/// A condition reads files and searches commands. That of a project is not even evaluated.
+#[test]
+fn conditions_run_nothing() {
+    let setup = Setup::with_project(
+        "when",
+        "[components.evil]\ncommand = \"./bin/agent\"\nwhen = { any = [{ command = \"agent\" }, { file = \"fifo\" }, \
+         { crate = \"x\" }, { npm = \"x\" }, { python = \"x\" }, { env = \"X\" }] }\n\
+         [chains.mine]\nagent = \"evil\"\n",
+    );
+    for name in
+        ["Cargo.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "uv.lock", "fifo"]
+    {
+        setup.fifo(&format!("project/{name}"));
+    }
+    let path =
+        format!("{}:{}", setup.path("project/bin").display(), std::env::var("PATH").unwrap());
+    setup.env("PATH", path).assert_asks(NOT_YET);
+}
+
+#[test]
+fn a_chain_of_the_project_cannot_be_named() {
+    let setup = Setup::with_project("named", PROJECT);
+    for args in [
+        &["agent", "--chain", "theirs"][..],
+        &["proxy", "--chain", "theirs"],
+        &["agent", "--explain", "--chain", "theirs"],
+    ] {
+        let run = setup.run_in("project", args);
+        assert!(!setup.ran("evil-ran") && run.status != Some(0), "{args:?}: {run:?}");
+        assert!(run.stderr.contains("conductor trust"), "{args:?}: {run:?}");
+    }
+}
+
+#[test]
+fn no_command_starts_a_component_of_the_project() {
+    let setup = Setup::with_project("commands", PROJECT);
+    for args in [
+        &["agent", "--explain"][..],
+        &["try", "--prompt", "x"],
+        &["config", "show"],
+        &["config", "check"],
+        &["chain", "explain"],
+        &["chain", "explain", "theirs"],
+        &["chain", "list"],
+        &["trust"],
+        &["untrust"],
+        &["status"],
+    ] {
+        let output = setup.output("project", args);
+        assert!(!setup.ran("evil-ran"), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_a_link_is_not_used() {
+    let setup = Setup::new("link");
+    setup.write("outside/file", PROJECT);
+    setup.link("../outside/file", "project/.conductor.toml");
+    setup.assert_asks(NOT_YET);
+    // The content of the link's target counts.
+    setup.trust();
+    setup.assert_used();
+    setup.write("outside/file", format!("{PROJECT}\n"));
+    setup.assert_asks(".conductor.toml has changed since you agreed to it");
+}
+
+/// Whatever is in the place of the file, the chain of the user runs and nothing waits.
+#[test]
+fn what_is_not_a_small_text_is_not_used() {
+    let setup = Setup::new("special");
+    let file = "project/.conductor.toml";
+    setup.fifo(file);
+    setup.assert_refused("it is not a regular file");
+    setup.remove(file);
+    for (target, why) in [
+        ("/dev/zero", "not a regular file"),
+        (".conductor.toml", "link"),
+        ("nothing", "does not exist"),
+    ] {
+        setup.link(target, file);
+        setup.assert_refused(why);
+        setup.remove(file);
+    }
+    setup.write(file, format!("{PROJECT}{}", "#".repeat(1 << 20)));
+    setup.assert_refused("more than 1048576 bytes");
+    let huge = fs::File::create(setup.path(file)).expect("ours");
+    huge.set_len(1 << 40).expect("sparse");
+    setup.assert_refused("more than 1048576 bytes");
+    setup.write(file, [PROJECT.as_bytes(), b"# \xff\n"].concat());
+    setup.assert_refused("not UTF-8");
+    for deep in ["[".repeat(500_000), "{a=".repeat(300_000), format!("a{}=1", ".a".repeat(500_000))]
+    {
+        setup.write(file, format!("{PROJECT}\nx = {deep}"));
+        setup.assert_asks("It has an error as well");
+    }
+    setup.write(file, PROJECT);
+    setup.write("project/.conductor/conductor.toml", PROJECT);
+    setup.assert_refused("two configuration files");
+}
+
+/// Neither the editor nor the terminal gets escape sequences and characters that change the order of text.
+#[test]
+fn names_cannot_imitate_other_text() {
+    let setup = Setup::new("names");
+    let evil = "a\u{1b}[2J\u{1b}]0;x\u{7}\u{202e}b\r\nc";
+    let folder = format!("project/{evil}");
+    setup.write(&format!("{folder}/.conductor.toml"), PROJECT);
+    let run = setup.run_in(&folder, &["agent"]);
+    assert!(setup.ran("mine-ran") && !setup.ran("evil-ran"), "{run:?}");
+    let quoted = PROJECT.replace("evil", "\\\"e\\u001B[2J\\u202E\\\"");
+    setup.write("project/.conductor.toml", quoted.replace("[components.\\", "[components.\\"));
+    setup.write(
+        &format!("{folder}/.conductor.toml"),
+        format!("{PROJECT}args = [\"{}\"]\n", "\\u001B[2J\\u202Ex"),
+    );
+    let shown = [run.stderr, run.editor].into_iter().chain(
+        [vec!["trust"], vec!["trust", "--yes"], vec!["trust", "--list"], vec!["untrust"]].map(
+            |args| {
+                let output = setup.output(&folder, &args);
+                let text = [output.stdout, output.stderr].concat();
+                String::from_utf8(text).expect("UTF-8")
+            },
+        ),
+    );
+    for text in shown {
+        let wrong = |it: char| it != '\n' && (it.is_control() || it == '\u{202e}');
+        assert!(!text.is_empty() && !text.contains(wrong), "{text:?}");
+    }
+}
+
+/// A project can contain files with the form of records, and the folder of the records can be set to it by mistake.
+#[test]
+fn records_that_the_project_brings_along_are_no_consent() {
+    let setup = Setup::with_project("forged", PROJECT);
+    setup.trust();
+    setup.assert_used();
+    setup.rename("state", "project/state");
+    setup.assert_asks(NOT_YET);
+    let setup = setup.env("XDG_STATE_HOME", "state");
+    setup.assert_asks("its path is relative");
+    let inside = setup.path("project/state");
+    let setup = setup.env("XDG_STATE_HOME", inside);
+    setup.assert_asks("inside of the project");
+    let output = setup.output("project", &["trust", "--yes"]);
+    assert!(!output.status.success(), "{output:?}");
+    // As Git makes them.
+    let outside = setup.path("state");
+    setup.rename("project/state", "state");
+    let setup = setup.env("XDG_STATE_HOME", outside);
+    setup.assert_used();
+    let mode = |mode| {
+        let folder = setup.path("state/conductor/trust");
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    mode(0o755);
+    setup.assert_asks("other users can access it");
+    mode(0o777);
+    setup.assert_asks("other users can access it");
+    mode(0o700);
+    setup.assert_used();
+}
+
+#[test]
+fn a_record_that_is_damaged_or_a_link_is_no_consent() {
+    let setup = Setup::with_project("records", PROJECT);
+    setup.trust();
+    let folder = setup.path("state/conductor/trust");
+    let records = fs::read_dir(&folder).expect("ours").flatten();
+    let names = records.map(|it| it.file_name().into_string().expect("ASCII"));
+    let name = names.into_iter().find(|it| it.ends_with(".json")).expect("a record");
+    let name = format!("state/conductor/trust/{name}");
+    let whole = fs::read_to_string(setup.path(&name)).expect("ours");
+    setup.rename(&name, "project/record");
+    setup.link(setup.path("project/record"), &name);
+    setup.assert_asks("symbolic link");
+    setup.remove(&name);
+    setup.rename("project/record", &name);
+    setup.assert_used();
+    setup.write(&name, &whole[..whole.len() - 2]);
+    setup.assert_asks("it is damaged");
+}

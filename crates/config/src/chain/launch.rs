@@ -1,0 +1,176 @@
+//! How to start a component: its texts with the values of variables.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use acp_wire::ErrorKind;
+
+use super::{Configuration, ResolvedEntry, absolute};
+use crate::file::{Component, Node, Options};
+use crate::project::ReadError;
+use crate::source::{Diagnostic, Place, Placed, Source};
+use crate::trust::Names;
+use crate::variables::{expand, parse_env_file};
+use crate::when::Surroundings;
+
+/// How to start a component. Nothing in it has a variable any more.
+#[derive(Clone)]
+pub struct Launch {
+    /// The name of the component.
+    pub name: String,
+    /// Where the chain names the component.
+    pub place: Place,
+    /// The program, or the name of a built-in component.
+    pub command: Placed<String>,
+    /// The arguments.
+    pub args: Vec<Placed<String>>,
+    /// The environment variables. They are never shown.
+    pub env: Vec<(String, String)>,
+    /// Where the environment variables are written, if there are any.
+    pub env_place: Option<Place>,
+    /// The working directory.
+    pub cwd: Option<Placed<PathBuf>>,
+    /// The options of a built-in component.
+    pub options: Options,
+    /// The component as it is written, with all layers merged.
+    pub component: Component,
+}
+
+/// Omits the environment.
+impl std::fmt::Debug for Launch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut f = f.debug_struct("Launch");
+        f.field("name", &self.name).field("command", &self.command).finish_non_exhaustive()
+    }
+}
+
+impl Configuration {
+    /// How to start a component of a chain. Reads its env-files, unless they were read before
+    /// ([`add_env_file`](Configuration::add_env_file)).
+    ///
+    /// # Errors
+    /// A variable is not set, or an env-file cannot be used.
+    pub fn launch(
+        &self,
+        entry: &ResolvedEntry,
+        surroundings: &Surroundings,
+    ) -> Result<Launch, Diagnostic> {
+        let component = &entry.component;
+        let Some(command) = &component.command else {
+            let why = format!("the component `{}` has no `command`", entry.name);
+            return Err(Diagnostic::at(&entry.place, why));
+        };
+        let expanded = |text: &Placed<String>| expanded(text, surroundings);
+        let args = component.args.iter().flat_map(|it| &it.value).map(expanded);
+        let mut env = BTreeMap::new();
+        for file in component.env_file.iter().flat_map(|it| &it.0) {
+            env.extend(parse_env_file(&self.env_file(file, surroundings)?)?);
+        }
+        for (name, value) in &component.env {
+            env.insert(name.value.clone(), expanded(value)?.value);
+        }
+        let env_place = component.env.keys().next().map(|it| &it.place);
+        let env_place = env_place.or(component.env_file.as_ref().map(|it| &it.place));
+        let lookup = |name: &str| surroundings.variable(name).map(Into::into);
+        let mut change = |text: &Placed<&str>| expand(text, &lookup);
+        let options = component
+            .options
+            .iter()
+            .map(|(name, node)| Ok((name.clone(), Node::try_map(node, &mut change)?)));
+        Ok(Launch {
+            name: entry.name.clone(),
+            place: entry.place.clone(),
+            command: program(expanded(command)?),
+            args: args.collect::<Result<_, _>>()?,
+            env: env.into_iter().collect(),
+            env_place: env_place.cloned(),
+            cwd: component.cwd.as_ref().map(|it| directory(it, surroundings)).transpose()?,
+            options: options.collect::<Result<_, Diagnostic>>()?,
+            component: component.clone(),
+        })
+    }
+
+    fn env_file(
+        &self,
+        file: &Placed<String>,
+        surroundings: &Surroundings,
+    ) -> Result<Source, Diagnostic> {
+        let path = path_of(file, surroundings)?;
+        match self.env_files.get(&path) {
+            Some(Some(source)) => Ok(source.clone()),
+            Some(None) => {
+                let why = format!("cannot read {}: {}", path.display(), ReadError::Missing);
+                Err(Diagnostic::at(&file.place, why).of_kind(ErrorKind::UnreadableFile))
+            }
+            None => Source::read(&path).map(Source::with_only_secrets).map_err(|error| {
+                // The place in the file with variables is that of its error.
+                match error.place {
+                    Some(_) => error,
+                    None => Diagnostic::at(&file.place, error.message).of_kind(error.kind),
+                }
+            }),
+        }
+    }
+}
+
+/// The path of an env-file.
+pub(super) fn path_of(
+    file: &Placed<String>,
+    surroundings: &Surroundings,
+) -> Result<PathBuf, Diagnostic> {
+    let path = expanded(file, surroundings)?;
+    Ok(absolute(path.place.source.folder(), &path.value))
+}
+
+/// The texts of a component that may name files. A text whose variables are not set stays as it is: the component cannot be
+/// started.
+pub(super) fn names(component: &Component, surroundings: &Surroundings) -> Names {
+    let text = |text: &Placed<String>| match expanded(text, surroundings) {
+        Ok(text) => text.value,
+        Err(_) => text.value.clone(),
+    };
+    let lookup = |name: &str| surroundings.variable(name).map(Into::into);
+    let option = |node: Placed<&str>| expand(&node, &lookup).unwrap_or(node.value.to_owned());
+    let args = component.args.iter().flat_map(|it| &it.value).map(text);
+    let options = component.options.values().flat_map(Node::texts).map(option);
+    let env = component.env.values().map(text);
+    let command = component.command.as_ref().map(|it| match expanded(it, surroundings) {
+        Ok(command) => program(command).value,
+        Err(_) => it.value.clone(),
+    });
+    let directory = component.cwd.as_ref().and_then(|it| directory(it, surroundings).ok());
+    Names {
+        command: command.unwrap_or_default(),
+        texts: args.chain(options).chain(env).collect(),
+        directory: directory.map(|it| it.value),
+        search_path: component.env.get("PATH").map(|path| text(path).into()),
+    }
+}
+
+fn directory(
+    cwd: &Placed<String>,
+    surroundings: &Surroundings,
+) -> Result<Placed<PathBuf>, Diagnostic> {
+    let cwd = expanded(cwd, surroundings)?;
+    let folder = cwd.place.source.folder().to_owned();
+    Ok(cwd.map(|cwd| absolute(&folder, cwd)))
+}
+
+/// A program. A relative path with a slash begins at the folder of the file.
+fn program(command: Placed<String>) -> Placed<String> {
+    let is_path = command.contains('/') || cfg!(windows) && command.contains('\\');
+    if !is_path {
+        return command;
+    }
+    let folder = command.place.source.folder().to_owned();
+    command.map(|command| absolute(&folder, command).display().to_string())
+}
+
+fn expanded(
+    text: &Placed<String>,
+    surroundings: &Surroundings,
+) -> Result<Placed<String>, Diagnostic> {
+    let lookup = |name: &str| surroundings.variable(name).map(Into::into);
+    let value = expand(&Placed::new(&text.value, text.place.clone()), &lookup)?;
+    Ok(Placed::new(value, text.place.clone()))
+}
