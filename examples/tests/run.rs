@@ -51,6 +51,27 @@ fn hello_changes_nothing() {
 }
 
 #[test]
+fn changeable_adds_a_sentence_that_the_editor_changes() {
+    let (mut chain, mut agent) = start_chain("example-changeable Be brief.");
+    let mut received = |chain: &mut TestChain, expected: &str| {
+        chain.editor.send(&prompt("hi"));
+        let received = agent.request("session/prompt");
+        assert_eq!(received["params"]["prompt"][0]["text"], expected);
+        agent.answer(&received, END_TURN);
+        assert_eq!(chain.editor.message()["result"]["stopReason"], "end_turn");
+    };
+    received(&mut chain, "Be brief.");
+    let params = json!({
+        "component": "example-changeable", "op": "set", "values": { "prefix": "Be kind." },
+    });
+    let set = json!({ "jsonrpc": "2.0", "id": 7, "method": "_proxy/config", "params": params });
+    chain.editor.send(&set.to_string());
+    let result = json!({ "values": { "prefix": "Be kind." }, "applied": "now" });
+    assert_eq!(chain.editor.message()["result"], result);
+    received(&mut chain, "Be kind.");
+}
+
+#[test]
 fn prefix_adds_a_sentence_before_the_prompt() {
     let (mut chain, mut agent) = start_chain("example-prefix Be brief.");
     chain.editor.send(&prompt("hi"));

@@ -1,5 +1,7 @@
 //! The built-in components.
 
+mod options;
+
 use std::path::{Path, PathBuf};
 
 use acp_wire::ErrorKind;
@@ -54,6 +56,7 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
         }
         let factory = entry.parse(&spec.args, &spec.options)?;
         spec.in_process = Some(InProcess::of(factory).observing_messages(entry.observes_messages));
+        spec.managed = Some(options::OPTIONS);
         spec.guard |= entry.guard;
         spec.collects_telemetry |= entry.collects_telemetry;
         spec.program = format!("{PREFIX}{name}");

@@ -19,6 +19,7 @@ use crate::greeting_cache::GreetingCache;
 use crate::host::in_process::InProcess;
 use crate::host::process::ProcessCleanup;
 use crate::journal::JournalFile;
+use crate::managed_options::ManagedOptions;
 use crate::reload::ReloadSource;
 use crate::secret::random_token;
 use crate::tap::Tap;
@@ -48,6 +49,8 @@ pub struct Config {
     /// Whether the outer peer is another conductor: it gets all log messages and metrics of the components as they are,
     /// and decides what the editor gets. It must be this program or use this library: other conductors do not decide.
     pub forwards_telemetry: bool,
+    /// The name that the user has given to the chain. The chain tells it to those who ask.
+    pub chain_name: Option<String>,
     /// The names of components whose log messages and metrics leave the chain only for an editor that has asked for
     /// them.
     pub keeps_telemetry_of: Vec<String>,
@@ -106,6 +109,8 @@ pub struct Spec {
     pub dialect: Option<Generation>,
     /// Set if the component runs in this process. The program and arguments are then only shown to the user.
     pub in_process: Option<InProcess>,
+    /// Set if the conductor keeps the options of the component: a built-in component.
+    pub managed: Option<ManagedOptions>,
     /// Whether the component is a guard (a filter, a rate limit, a permission check). Messages never
     /// bypass a guard.
     pub guard: bool,
@@ -136,6 +141,7 @@ impl Config {
             status: false,
             nested: mode == Mode::Proxy,
             forwards_telemetry: false,
+            chain_name: None,
             keeps_telemetry_of: Vec::new(),
             tap: None,
             journal: None,
@@ -202,6 +208,10 @@ impl Config {
             nonce: random_token().unwrap_or_default(),
             nested: self.nested,
             forwards_telemetry: self.forwards_telemetry,
+            about: engine::About {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                chain: self.chain_name.clone(),
+            },
             kept_telemetry: self.kept_telemetry(),
             max_line: self.limits.max_line,
             watermarks: engine::Watermarks::DEFAULT,
@@ -233,6 +243,7 @@ impl Config {
             command: text_without_secrets(&spec.command_line()).into_owned(),
             guard: spec.guard,
             updates: spec.updates.map_or(UpdateFilter::Auto, |it| it.0),
+            managed: spec.managed.is_some(),
         });
         Chain {
             mode: self.mode,

@@ -19,6 +19,7 @@
 //! - [`mcp`]: serves MCP clients; `unauthenticated`: limits connections that have not authenticated yet;
 //!   `secret`: random tokens
 //! - [`greeting_cache`]: which greeting each command understood; `crash_cache`: which messages crash it
+//! - [`managed_options`]: options of built-in components that change while a chain runs
 //! - [`tap`]: observes the messages of a chain; [`journal`]: records a chain for replay
 //! - [`reload`]: `conductor reload`
 //! - [`status`]: `conductor status`; [`audit_table`]: `conductor audit show`;
@@ -48,6 +49,7 @@ pub mod journal;
 pub mod lines;
 pub mod link;
 pub mod log;
+pub mod managed_options;
 pub mod mcp;
 mod own_program;
 pub mod relay;

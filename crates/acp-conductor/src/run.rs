@@ -5,6 +5,7 @@
 //! core, and writes each queue once. Under load, one write carries many messages. The task never waits for a
 //! peer. The core (crate `engine`) makes all decisions.
 
+mod options;
 mod start;
 
 use std::collections::VecDeque;
@@ -33,6 +34,7 @@ use crate::host::start_failure;
 use crate::journal::Journal;
 use crate::lines;
 use crate::link::{Link, Reader, Writer};
+use crate::managed_options::OptionChanges;
 use crate::mcp::clients::Clients;
 use crate::reload::Reloads;
 use crate::seat_io::SeatIo;
@@ -101,6 +103,8 @@ pub(crate) struct Shell {
     pub(crate) exits: Channel<ComponentExit>,
     /// Connected relays of SCP proxies, each with the seat and incarnation of its proxy.
     relays: Channel<((Seat, u32), TcpStream)>,
+    /// New options of built-in components.
+    option_changes: OptionChanges,
     pub(crate) greetings: GreetingCache,
     pub(crate) crashes: CrashCache,
     /// Performs `conductor reload`.
@@ -138,6 +142,7 @@ impl Shell {
             clients,
             exits: unbounded_channel(),
             relays: unbounded_channel(),
+            option_changes: OptionChanges::default(),
             greetings,
             crashes,
             reloads: Reloads::new(&config),
@@ -288,6 +293,11 @@ impl Shell {
                 let endpoint = self.clients.listeners.open_endpoint(transport, ticket);
                 self.inputs.push_back(Input::EndpointOpened { ticket, endpoint });
             }
+            Output::Configure { request, seat, operation, values } => {
+                self.configure(request, seat, operation, &values);
+            }
+            Output::ApplyOptions { request } => self.apply_options(request),
+            Output::DropOptions { request } => self.drop_options(request),
             Output::RevokeTicket(ticket) => self.clients.listeners.revoke(ticket),
             Output::RememberGreeting { seat, greeting } => {
                 let spec = &self.config.components[seat.index() - 1];

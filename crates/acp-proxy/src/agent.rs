@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use acp_proxy_core::{Call, Json, Message, Side};
 use agent_client_protocol_schema::v1::PromptResponse;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::component::Component;
 use crate::context::Context;
 use crate::error::Result;
 use crate::message_type::{Notification, Request};
+use crate::options::Refusal;
 use crate::prompt::Prompt;
 
 /// An agent: the end of a chain. Requests without a handler are answered with "method not found".
@@ -156,6 +160,46 @@ impl Agent {
     #[must_use]
     pub fn log_to(mut self, log: impl Fn(&str) + Send + 'static) -> Agent {
         self.component.logger = Some(Box::new(log));
+        self
+    }
+
+    /// Takes options that can be read and changed while the agent runs: the request `_proxy/config`. Each change calls
+    /// the function with all options. If it returns an error with a sentence for the user, nothing is changed.
+    ///
+    /// The options are the fields of a type. The agent answers with their values and their JSON Schema by itself, and
+    /// refuses unknown options and values of a wrong type. `null` sets an option to its initial value. The values of
+    /// options with names such as `api_key` are never sent.
+    ///
+    /// ```
+    /// use acp_proxy::prelude::*;
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// #[derive(Clone, Serialize, Deserialize, JsonSchema)]
+    /// #[serde(crate = "acp_proxy::serde")]
+    /// struct Options {
+    ///     /// What is added before each prompt.
+    ///     prefix: String,
+    /// }
+    ///
+    /// let initial = Options { prefix: "Briefly:".into() };
+    /// let options = Arc::new(Mutex::new(initial.clone()));
+    /// let changed = options.clone();
+    /// let agent = Agent::new("parrot").options(initial, move |new: Options, _| {
+    ///     *changed.lock().unwrap() = new;
+    ///     Ok(())
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// If the type is not a struct with named fields.
+    #[must_use]
+    #[track_caller]
+    pub fn options<T, F>(mut self, initial: T, on_change: F) -> Agent
+    where
+        T: Serialize + DeserializeOwned + JsonSchema + 'static,
+        F: FnMut(T, &Context) -> Result<(), Refusal> + Send + 'static,
+    {
+        self.component.add_options(&initial, on_change);
         self
     }
 

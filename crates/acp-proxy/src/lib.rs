@@ -35,6 +35,7 @@
 //! | [`Proxy::on_any_notification`] | each notification of any method from both sides | no |
 //! | [`Proxy::on_panel_event`], [`Proxy::on_comment_reply`] | each use of a panel, each reply to a comment ([`scp`]) | no |
 //! | [`Proxy::observe`] | sees every message, answers included | no |
+//! | [`Proxy::options`] | each change of an option while the proxy runs | no |
 //! | [`Proxy::on_start`] | runs a background task | yes |
 //!
 //! A request handler gets the request and [`Next`]. [`next.run(request)`](Next::run) sends the request on and returns
@@ -109,6 +110,7 @@ mod mcp_request;
 mod message_type;
 mod next;
 mod oneshot;
+mod options;
 mod permission;
 pub mod prelude;
 mod prompt;
@@ -148,6 +150,7 @@ pub use error::{Error, Result};
 pub use mcp_request::{McpNext, McpRequest};
 pub use message_type::{Notification, Request};
 pub use next::{Delivery, Forward, Next};
+pub use options::{ComponentOptions, Refusal};
 pub use permission::{Permission, PermissionAnswer};
 pub use prompt::Prompt;
 pub use proxy::Proxy;

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use acp_proxy_core::{Call, Json, Message, Side};
 use agent_client_protocol_schema::v1::{PromptResponse, SessionNotification};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::activity::LateUpdates;
@@ -16,6 +19,7 @@ use crate::error::Result;
 use crate::mcp_request::{self, McpNext, McpRequest};
 use crate::message_type::{Notification, Request};
 use crate::next::{Delivery, Next};
+use crate::options::Refusal;
 use crate::permission::{Permission, PermissionAnswer};
 use crate::prompt::Prompt;
 use crate::tool_call::ToolCall;
@@ -355,6 +359,54 @@ impl Proxy {
     #[must_use]
     pub fn log_to(mut self, log: impl Fn(&str) + Send + 'static) -> Proxy {
         self.component.logger = Some(Box::new(log));
+        self
+    }
+
+    /// Takes options that can be read and changed while the proxy runs: the request `_proxy/config`. Each change calls
+    /// the function with all options. If it returns an error with a sentence for the user, nothing is changed.
+    ///
+    /// The options are the fields of a type. The proxy answers with their values and their JSON Schema by itself, and
+    /// refuses unknown options and values of a wrong type. `null` sets an option to its initial value. The values of
+    /// options with names such as `api_key` are never sent.
+    ///
+    /// ```
+    /// use acp_proxy::prelude::*;
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// #[derive(Clone, Serialize, Deserialize, JsonSchema)]
+    /// #[serde(crate = "acp_proxy::serde")]
+    /// struct Options {
+    ///     /// What is added before each prompt.
+    ///     prefix: String,
+    /// }
+    ///
+    /// let initial = Options { prefix: "Briefly:".into() };
+    /// let options = Arc::new(Mutex::new(initial.clone()));
+    /// let changed = options.clone();
+    /// let proxy = Proxy::new("prefix")
+    ///     .options(initial, move |new: Options, _| {
+    ///         if new.prefix.len() > 1000 {
+    ///             return Err("the prefix is too long".into());
+    ///         }
+    ///         *changed.lock().unwrap() = new;
+    ///         Ok(())
+    ///     })
+    ///     .on_prompt(async move |mut prompt, next| {
+    ///         prompt.prepend_text(options.lock().unwrap().prefix.clone());
+    ///         next.run(prompt).await
+    ///     });
+    /// ```
+    ///
+    /// # Panics
+    /// If the type is not a struct with named fields.
+    #[must_use]
+    #[track_caller]
+    pub fn options<T, F>(mut self, initial: T, on_change: F) -> Proxy
+    where
+        T: Serialize + DeserializeOwned + JsonSchema + 'static,
+        F: FnMut(T, &Context) -> Result<(), Refusal> + Send + 'static,
+    {
+        self.component.add_options(&initial, on_change);
         self
     }
 

@@ -57,6 +57,7 @@
 #![warn(missing_docs, unreachable_pub)]
 
 pub mod acp;
+pub mod config;
 pub mod dialect;
 pub mod error_kind;
 pub mod guards;
@@ -66,6 +67,7 @@ pub mod mcp;
 pub mod message;
 pub mod printable;
 pub mod scp;
+pub mod secret_names;
 mod sink;
 pub mod suggestion;
 pub mod telemetry;

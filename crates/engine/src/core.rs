@@ -196,6 +196,9 @@ impl Core {
             Input::EndpointOpened { ticket, endpoint } => {
                 self.apply(StageInput::EndpointOpened { ticket, endpoint }, out);
             }
+            Input::Configured { request, answer } => {
+                self.apply(StageInput::Configured { request, answer }, out);
+            }
             Input::Command(command) => self.apply(StageInput::Command(command), out),
             Input::Reload(reload) => self.reload = Some(reload),
             Input::Tick => self.on_tick(out),
@@ -465,7 +468,7 @@ impl Core {
     /// The components whose queue is full although they are not blocked, each with the time at which it is considered
     /// stuck.
     fn stopped_readers(&self) -> impl Iterator<Item = (Seat, Time)> {
-        self.setup.rules.timeouts.prompt.into_iter().flat_map(move |limit| {
+        self.stages.timeouts().prompt.into_iter().flat_map(move |limit| {
             let seats = self.seats().skip(1).filter(|seat| !self.is_blocked(*seat));
             seats.filter_map(move |seat| {
                 let unread = self.peers[seat.index()].full_since()?;
@@ -596,6 +599,7 @@ pub(crate) fn make_stages(setup: &Setup) -> Stages {
         setup.forwards_telemetry,
         setup.kept_telemetry.clone(),
     );
+    stages.set_about(setup.about.clone());
     if setup.nested {
         stages.announce_guards();
     }

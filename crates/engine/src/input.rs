@@ -3,6 +3,7 @@
 //! [`Input`] and [`Output`] are closed lists, and a [journal](crate::journal) can record every value of them. The
 //! shell reports inputs and performs outputs. It makes no decisions.
 
+use acp_wire::config::Operation;
 use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::message::ScanResult;
 use acp_wire::{Json, LinkProtocol, Message, Side};
@@ -22,6 +23,24 @@ pub enum KeptTelemetry {
     All,
     /// Those of the components that call themselves by one of these names.
     Of(Vec<String>),
+}
+
+/// What a chain says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// The version of the conductor.
+    pub version: String,
+    /// The name of the chain, if it has one.
+    pub chain: Option<String>,
+}
+
+/// The shell's answer to [`Output::Configure`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configured {
+    /// The result of the request, without the member `applied`.
+    pub result: Json,
+    /// Whether the component must be restarted with the new options.
+    pub restart: bool,
 }
 
 /// The configuration of a chain, fixed when the chain begins.
@@ -50,6 +69,8 @@ pub struct Setup {
     pub watermarks: Watermarks,
     /// What is known about each component, in the order of the chain.
     pub facts: Vec<Facts>,
+    /// What the chain says about itself.
+    pub about: About,
     /// Whether a tap is attached. If so, every message is reported as [`Output::Tap`].
     pub tapped: bool,
     /// What the editor shows at its first prompt, such as which part of the configuration is not used.
@@ -225,6 +246,13 @@ pub enum Input {
         /// The endpoint that is open, or why it could not be opened.
         endpoint: Result<Endpoint, String>,
     },
+    /// The answer to [`Output::Configure`].
+    Configured {
+        /// The number of the request.
+        request: u64,
+        /// The answer, or what is wrong.
+        answer: Result<Configured, String>,
+    },
     /// The user has given a command.
     Command(Command),
     /// The chain gets another configuration as soon as it is at rest. The core answers with [`Output::Reloaded`]. A later
@@ -323,6 +351,28 @@ pub enum Output {
     },
     /// Refuse new MCP clients with this ticket. Open connections stay open.
     RevokeTicket(Ticket),
+    /// Answer a request about the options of a component whose [`managed`](router::Component::managed) is set, with
+    /// [`Input::Configured`]. New options are only checked, and kept until [`ApplyOptions`](Output::ApplyOptions).
+    Configure {
+        /// The number of the request.
+        request: u64,
+        /// The component.
+        seat: Seat,
+        /// What is asked for.
+        operation: Operation,
+        /// The new values: an object.
+        values: Json,
+    },
+    /// Use the options of this request when their component is started next.
+    ApplyOptions {
+        /// The number of the request.
+        request: u64,
+    },
+    /// Forget the options of this request. If they are in use, return to the options before them.
+    DropOptions {
+        /// The number of the request.
+        request: u64,
+    },
     /// The chain has the configuration of the last [`Input::Reload`] from now on, or cannot use it.
     Reloaded {
         /// Why the chain cannot use it.

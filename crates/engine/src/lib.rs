@@ -48,7 +48,7 @@
 //! - `bad_line`: lines that cannot be read; `lost_answers`: finds the requests that unreadable answers belong to
 //! - `flow_control`: which links are paused
 //! - [`stages`]: the list of the stages. Each stage is a module there: `gate`, `watchdog`, `poison`, `turns`, `mcp`,
-//!   `notices`, `sessions`, `replay`, `orphans`. `pipeline` moves a message from stage to stage, `failure`
+//!   `notices`, `sessions`, `replay`, `orphans`, `telemetry`, `scp`, `config`. `pipeline` moves a message from stage to stage, `failure`
 //!   applies the failure policies, `command` performs user commands, `by_seat` is a table with one value for each
 //!   component
 //! - [`stage_io`]: the inputs and outputs of the stages
@@ -82,8 +82,8 @@ pub use core::{Core, Overdue};
 pub use fault_injection::FaultInjector;
 pub use flow_control::Watermarks;
 pub use input::{
-    Command, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Outputs, Port, Reload,
-    Setup,
+    About, Command, Configured, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output,
+    Outputs, Port, Reload, Setup,
 };
 pub use policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 pub use stage_io::{StageInput, StageOutput};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mcp::{ClientId, Endpoint, Ticket};
 use router::{Ending, Exit, Seat};
 
-use crate::input::{Command, Output, Reload};
+use crate::input::{Command, Configured, Output, Reload};
 
 /// An event that the stages handle.
 #[derive(Debug, Clone)]
@@ -57,6 +57,13 @@ pub enum StageInput {
         ticket: Ticket,
         /// The endpoint that is open, or why it could not be opened.
         endpoint: Result<Endpoint, String>,
+    },
+    /// See [`Input::Configured`](crate::Input::Configured).
+    Configured {
+        /// The number of the request.
+        request: u64,
+        /// The answer, or what is wrong.
+        answer: Result<Configured, String>,
     },
     /// The user has given a command.
     Command(Command),

@@ -9,6 +9,7 @@
 
 mod by_seat;
 mod command;
+mod config;
 mod failure;
 mod gate;
 mod mcp;
@@ -33,8 +34,9 @@ use acp_wire::{Id, Json, Message, Outcome, Side};
 use router::{Chain, Diagnostic, Level, Role, Router, Seat, Time, UpdateFilter};
 
 use crate::input::{KeptTelemetry, Output};
-use crate::policy::{ComponentPolicy, Rules};
+use crate::policy::{ComponentPolicy, Rules, Timeouts};
 use crate::stage_io::{StageInput, StageOutput};
+use config::Config;
 use failure::Failures;
 use gate::Gate;
 use mcp::Mcp;
@@ -74,11 +76,13 @@ pub enum Stage {
     Telemetry,
     /// Keeps the panels and comments of different components apart (SCP).
     Scp,
+    /// Brings requests about options to the component that is meant, and answers them for built-in components.
+    Config,
 }
 
 impl Stage {
     /// All stages from the link to the router. The way out is the reverse.
-    pub const ALL: [Stage; 11] = [
+    pub const ALL: [Stage; 12] = [
         Stage::Gate,
         Stage::Watchdog,
         Stage::Poison,
@@ -90,6 +94,7 @@ impl Stage {
         Stage::Orphans,
         Stage::Telemetry,
         Stage::Scp,
+        Stage::Config,
     ];
 }
 
@@ -114,6 +119,7 @@ impl fmt::Display for Stage {
             Stage::Orphans => "orphans",
             Stage::Telemetry => "telemetry",
             Stage::Scp => "scp",
+            Stage::Config => "config",
         })
     }
 }
@@ -185,6 +191,7 @@ pub struct Stages {
     orphans: Orphans,
     telemetry: TelemetryFilter,
     scp: Scp,
+    config: Config,
     failures: Failures,
     joining: Joining,
     router: Router,
@@ -230,6 +237,7 @@ impl Stages {
             orphans: Orphans::default(),
             telemetry: TelemetryFilter::new(count, forwards_telemetry, kept_telemetry),
             scp: Scp::new(rules.seed),
+            config: Config::new(rules.seed),
             failures: Failures::new(count, rules.seed),
             joining: Joining::default(),
             router,
@@ -290,6 +298,11 @@ impl Stages {
         self.router.set_readable_updates(seat, reads);
     }
 
+    /// The current timeouts.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.rules.timeouts
+    }
+
     /// How many sessions are live, as far as the core knows.
     pub fn live_sessions(&self) -> usize {
         self.sessions.live()
@@ -340,6 +353,7 @@ impl Stages {
     pub fn sizes(&self) -> Vec<usize> {
         let held: usize = self.router.chain().seats().map(|seat| self.held(seat).0).sum();
         let open = self.sessions.open() + self.turns.open() + self.orphans.len();
+        let open = open + self.config.open();
         let broker = self.mcp.broker().into_iter().flat_map(Broker::sizes);
         [self.router.open_request_count(), held, open, self.notices.open()]
             .into_iter()
@@ -375,11 +389,15 @@ impl Stages {
             StageInput::EndpointOpened { ticket, endpoint } => {
                 self.with_broker(|it, cx| it.endpoint_opened(ticket, endpoint, cx));
             }
+            StageInput::Configured { request, answer } => self.on_configured(request, answer),
             StageInput::Command(command) => self.on_command(command),
             StageInput::Reload(reload) => self.on_reload(&reload),
             StageInput::Tick => self.on_tick(),
         }
         self.run_deferred();
+        while self.advance_config() {
+            self.run_deferred();
+        }
         if self.router.is_ending() && !self.finished {
             self.release_all();
         }
@@ -404,6 +422,9 @@ impl Stages {
         self.router.handle(self.cx.now, event, &mut actions);
         for action in actions.drain(..) {
             match action {
+                router::Action::Deliver { to: Seat::CONDUCTOR, message, .. } => {
+                    self.on_cancelled_by_requester(&message);
+                }
                 router::Action::Deliver { to, toward, message } => {
                     self.deliver(Hop { seat: to, toward }, message);
                 }

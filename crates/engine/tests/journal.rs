@@ -38,6 +38,7 @@ fn setup() -> Setup {
         nonce: "nonce".into(),
         nested: false,
         forwards_telemetry: false,
+        about: engine::About::default(),
         kept_telemetry: KeptTelemetry::Of(Vec::new()),
         max_line: 1_000_000,
         watermarks: engine::Watermarks::DEFAULT,

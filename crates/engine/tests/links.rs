@@ -39,6 +39,7 @@ impl TestCore {
             nonce: String::new(),
             nested: false,
             forwards_telemetry: false,
+            about: engine::About::default(),
             kept_telemetry: KeptTelemetry::Of(Vec::new()),
             max_line: 1_000_000,
             watermarks: Watermarks { high: 1_000, low: 100, ..Watermarks::DEFAULT },

@@ -310,6 +310,14 @@ impl PendingRequests {
         self.take(|request| request.requester == seat)
     }
 
+    /// Lets the conductor itself owe the answer to a request.
+    pub(crate) fn take_over(&mut self, id: &Id) {
+        let request = number_of(id).and_then(|number| self.open.get_mut(&number));
+        if let Some(request) = request {
+            request.responder = Seat::CONDUCTOR;
+        }
+    }
+
     /// Adds a removed request again, under its old id.
     pub fn restore(&mut self, id: &Id, request: PendingRequest) {
         if let Some(number) = number_of(id) {

@@ -37,7 +37,10 @@ impl Router {
             }
         }
         if let Some(request) = self.requests().next() {
-            let responder = self.chain.describe(request.responder);
+            let responder = match request.responder {
+                Seat::CONDUCTOR => "conductor".to_owned(),
+                responder => self.chain.describe(responder),
+            };
             return Some(format!("{responder} has not answered {}", request.method));
         }
         self.may_hold_messages().then(|| "messages are held".to_owned())

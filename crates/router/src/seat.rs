@@ -17,7 +17,8 @@ impl Seat {
     /// The outer pipe: the editor, or an outer conductor.
     pub const OUTER: Seat = Seat(0);
 
-    /// Stands for the conductor itself, as the sender of its own requests. No peer has this seat.
+    /// Stands for the conductor itself, as the sender of its own requests, and as the receiver of requests that it
+    /// answers for a component. No peer has this seat.
     pub const CONDUCTOR: Seat = Seat(u16::MAX);
 
     /// The number of the seat, for indexing.
@@ -79,6 +80,8 @@ pub struct Component {
     pub guard: bool,
     /// Which `session/update`s it is sent.
     pub updates: UpdateFilter,
+    /// The conductor itself keeps the options of the component, and answers requests about them: a built-in component.
+    pub managed: bool,
 }
 
 /// Which `session/update`s a proxy is sent. The others skip it.
@@ -102,6 +105,7 @@ impl Component {
             command: command.into(),
             guard: false,
             updates: UpdateFilter::Auto,
+            managed: false,
         }
     }
 }

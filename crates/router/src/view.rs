@@ -93,6 +93,14 @@ impl Router {
         self.pending.owed_number(seat, id).is_some()
     }
 
+    /// From now on, the conductor itself owes the answer to a request. It answers with [`Event::Supplied`] from
+    /// [`Seat::CONDUCTOR`]. A cancellation of the request is delivered to that seat.
+    ///
+    /// [`Event::Supplied`]: crate::Event::Supplied
+    pub fn take_over(&mut self, id: &Id) {
+        self.pending.take_over(id);
+    }
+
     /// The table of pending requests.
     pub fn pending(&self) -> &PendingRequests {
         &self.pending

@@ -14,7 +14,6 @@ mod detectors;
 mod interruption;
 mod key;
 mod machine;
-mod names;
 mod spellings;
 mod stream;
 #[cfg(test)]
@@ -30,7 +29,7 @@ use regex_syntax::hir::literal::{Extractor, Seq};
 use detectors::{CONTEXT, Description, REST, STANDARD};
 use machine::{Detector, Table, Verdict};
 
-pub use names::{has_secret_values, is_secret_name};
+pub use acp_wire::secret_names::{has_secret_values, is_secret_name};
 pub use stream::SecretStream;
 
 /// The shortest exact value. A shorter one would occur in ordinary text.

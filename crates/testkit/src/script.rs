@@ -24,23 +24,26 @@
 //! | `editor closes its input` | `inner finished clean` (a nested conductor) |
 //! | `p1 restarts` (its restart is due) | |
 //! | `time 60000` (milliseconds since the start) | |
+//! | the answers to requests about options, see below | `request 1 for p1: Set {…}`, `apply options 1`, `drop options 1` |
 //! | `stop`, `restart p1`, `bypass p1`, `hold p1`, `release p1` (commands) | |
 //! | `reload p2 p1* p9 agent` (another configuration; p1 is restarted, p9 is new) | `reloaded` |
 //! | | `not reloaded: why` |
 //!
-//! A script may begin with settings. `p1 has crashed on a` and `p1 has crashed on ~b` mean that p1 has crashed in an earlier
-//! run on messages with these methods, toward the agent or the editor. The core does not send them to p1. `timeout
-//! answer 1000`, `timeout prompt 1000` and `timeout cancel 1000` set the [`Timeouts`] in milliseconds, after which a
-//! silent component is considered stuck. `notify editor` turns on the notices to the user.
+//! A script may begin with settings. `p1 has crashed on a` and `p1 has crashed on ~b` mean that p1 has crashed in an
+//! earlier run on messages with these methods, toward the agent or the editor. The core does not send them to p1.
+//! `timeout answer 1000`, `timeout prompt 1000` and `timeout cancel 1000` set the [`Timeouts`] in milliseconds, after
+//! which a silent component is considered stuck. `notify editor` turns on the notices to the user. `p1 is managed`
+//! means that the shell keeps the options of p1. It answers [`Output::Configure`] with `options of request 1 are {…}`
+//! (then p1 is restarted), `options of request 1 stay {…}`, or `options of request 1 are wrong: why`.
 //!
 //! A comment begins with `# `.
 
 use std::collections::VecDeque;
 
 use acp_wire::dialect::Generation;
-use acp_wire::{Message, Side};
+use acp_wire::{Json, Message, Side};
 use bytes::Bytes;
-use engine::{Command, Input, Output, Reload, Rules, Timeouts};
+use engine::{Command, Configured, Input, Output, Reload, Rules, Timeouts};
 use router::{Diagnostic, Ending, Exit, ExitCause, Level, MessageKind, Seat, StartFailure, Time};
 
 use crate::shell::{Effect, Shell};
@@ -78,6 +81,8 @@ struct Script {
     poison: Vec<(String, MessageKind)>,
     timeouts: Timeouts,
     notify_editor: bool,
+    /// The components whose options the shell keeps.
+    managed: Vec<String>,
     lines: Vec<String>,
 }
 
@@ -86,12 +91,17 @@ impl Script {
         let mut lines: Vec<String> = script.lines().filter_map(normalize).collect();
         let mut poison = Vec::new();
         let mut timeouts = Timeouts::default();
+        let mut managed = Vec::new();
         let count = lines.len();
         lines.retain(|line| line != "notify editor");
         let notify_editor = lines.len() < count;
         lines.retain(|line| {
             if let Some((name, what)) = line.split_once(" has crashed on ") {
                 poison.push((name.to_owned(), kind(what)));
+                return false;
+            }
+            if let Some(name) = line.strip_suffix(" is managed") {
+                managed.push(name.to_owned());
                 return false;
             }
             let Some(timeout) = line.strip_prefix("timeout ") else { return true };
@@ -105,7 +115,7 @@ impl Script {
             }
             false
         });
-        Script { poison, timeouts, notify_editor, lines }
+        Script { poison, timeouts, notify_editor, managed, lines }
     }
 }
 
@@ -149,6 +159,11 @@ impl ScriptRunner {
             let facts = &mut setups[participant.conductor].facts[participant.seat.index() - 1];
             facts.poison.push(kind.clone());
         }
+        for name in &script.managed {
+            let participant = &topology.participants[topology.participant(name)];
+            let chain = &mut setups[participant.conductor].chain;
+            chain.components[participant.seat.index() - 1].managed = true;
+        }
         let shells: Vec<Shell> = setups.into_iter().map(Shell::new).collect();
         ScriptRunner {
             ids: vec![(0, 0); shells.len()],
@@ -182,6 +197,7 @@ impl ScriptRunner {
         let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
         match first {
             "stop" => return self.command(0, Command::Stop),
+            "options" => return self.options(rest),
             "restart" | "bypass" | "hold" | "release" => {
                 let (index, seat) = self.seat(self.topology.participant(rest));
                 let command = match first {
@@ -245,6 +261,26 @@ impl ScriptRunner {
 
     fn command(&mut self, index: usize, command: Command) {
         self.with_shell(index, |shell, now| shell.handle(now, Input::Command(command)));
+    }
+
+    /// The shell answers a request about options.
+    fn options(&mut self, line: &str) {
+        let rest = line.strip_prefix("of request ").expect("options of request NUMBER …");
+        let (number, what) = rest.split_once(' ').expect("a number and what happens");
+        let request = number.parse().expect("a number");
+        let result = |text: &str, restart| {
+            let result = Json::parse(text.to_owned()).expect("JSON");
+            Ok(Configured { result, restart })
+        };
+        let answer = match what.split_once(' ') {
+            Some(("stay", text)) => result(text, false),
+            Some(("are", text)) => match text.strip_prefix("wrong: ") {
+                Some(why) => Err(why.to_owned()),
+                None => result(text, true),
+            },
+            _ => panic!("options are, stay or are wrong, not {what:?}"),
+        };
+        self.with_shell(0, |shell, now| shell.handle(now, Input::Configured { request, answer }));
     }
 
     fn send(&mut self, participant: usize, line: &Bytes) {
@@ -317,6 +353,12 @@ impl ScriptRunner {
             }
             // In a script, a component that exits leaves no unread lines.
             Output::Report(_) | Output::Discard(_) => {}
+            Output::Configure { request, seat, operation, values } => {
+                let name = self.name(index, seat);
+                self.log(format!("request {request} for {name}: {operation:?} {values}"), None);
+            }
+            Output::ApplyOptions { request } => self.log(format!("apply options {request}"), None),
+            Output::DropOptions { request } => self.log(format!("drop options {request}"), None),
             output => self.log(format!("{output:?}"), None),
         }
     }
@@ -448,7 +490,8 @@ fn normalize(line: &str) -> Option<String> {
 fn expected(line: &str) -> bool {
     let mut words = line.split(' ');
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    matches!(first, "started" | "finished" | "warning" | "reloaded" | "not")
+    let notes = ["started", "finished", "warning", "request", "apply", "drop", "reloaded", "not"];
+    notes.contains(&first)
         || matches!(second, "<" | "finished")
 }
 

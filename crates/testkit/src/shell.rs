@@ -64,6 +64,7 @@ pub fn setup(chain: Chain) -> Setup {
         nonce: "nonce".into(),
         nested: chain.mode == Mode::Proxy,
         forwards_telemetry: chain.mode == Mode::Proxy,
+        about: engine::About::default(),
         kept_telemetry: KeptTelemetry::Of(Vec::new()),
         max_line: usize::MAX,
         watermarks: Watermarks::DEFAULT,

@@ -68,6 +68,12 @@ fn describe_input(chain: &Chain, input: &Input) -> String {
             Ok(endpoint) => format!("the endpoint for ticket {} is open: {endpoint:?}", ticket.0),
             Err(why) => format!("the endpoint for ticket {} cannot be opened: {why}", ticket.0),
         },
+        Input::Configured { request, answer: Ok(_) } => {
+            format!("request {request} about options is answered")
+        }
+        Input::Configured { request, answer: Err(why) } => {
+            format!("request {request} about options is refused: {why}")
+        }
         Input::Command(command) => match command {
             Command::Stop => "command: stop".to_owned(),
             Command::Restart(seat) => format!("command: restart {}", name(seat)),
@@ -120,6 +126,11 @@ fn describe_output(chain: &Chain, output: &Output) -> String {
             format!("to MCP client {}: {}", client_id.0, describe_message(message))
         }
         Output::DisconnectClient(client_id) => format!("disconnect MCP client {}", client_id.0),
+        Output::Configure { request, seat, operation, .. } => {
+            format!("request {request} about the options of {}: {operation:?}", name(seat))
+        }
+        Output::ApplyOptions { request } => format!("use the options of request {request}"),
+        Output::DropOptions { request } => format!("forget the options of request {request}"),
         Output::OpenEndpoint { ticket, transport } => {
             format!("open an endpoint for ticket {} ({})", ticket.0, transport.name())
         }

@@ -1,5 +1,6 @@
 //! The fields and variants of all types in a journal.
 
+use acp_wire::config::Operation;
 use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::json::write_string;
 use acp_wire::message::{PartialMessage, ScanResult};
@@ -16,7 +17,8 @@ use super::codec::{
 use super::{Appended, Effects, Entry, EntryStart, Header};
 use crate::flow_control::Watermarks;
 use crate::input::{
-    Command, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output, Port, Reload, Setup,
+    About, Command, Configured, Facts, Input, KeptTelemetry, Line, LinkId, Observation, Output,
+    Port, Reload, Setup,
 };
 use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
@@ -40,13 +42,16 @@ object!(Setup {
     max_line,
     watermarks,
     facts,
+    about,
     tapped,
     start_notices
 });
+object!(About { version, chain });
+object!(Configured { result, restart });
 object!(Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices });
 object!(Watermarks { high, low, cap, mcp });
 object!(Chain { mode, components, order, initialize_timeout, grace, any_version });
-object!(Component { name, command, guard, updates });
+object!(Component { name, command, guard, updates, managed });
 object!(Rules { policies, timeouts, notify_editor, seed });
 object!(ComponentPolicy { restart, fallback, backoff, named });
 object!(Backoff { max_restarts, window, first_delay, max_delay, reset_after });
@@ -90,6 +95,7 @@ choice!(ExitCause
     [NotStarted, Status, Signal, Ended, InitializeTimeout, RefusedInitialize, StoppedReading]
     [Unresponsive { method, limit }, Uncancellable { method, limit }]
 );
+choice!(Operation [Get, Set, Schema] [] []);
 choice!(Command [Stop] [Restart, Bypass, Hold, Release] []);
 choice!(Endpoint
     []
@@ -112,6 +118,7 @@ choice!(Input
         ClientConnected { ticket, client_id },
         ClientMessage { client_id, line },
         EndpointOpened { ticket, endpoint },
+        Configured { request, answer },
     ]
 );
 
@@ -127,6 +134,9 @@ choice!(Output
         OpenRelay { seat, incarnation },
         SendToClient { client_id, message },
         OpenEndpoint { ticket, transport },
+        Configure { request, seat, operation, values },
+        ApplyOptions { request },
+        DropOptions { request },
         RememberGreeting { seat, greeting },
         RememberPoison { seat, kind },
         Reloaded { problem },

@@ -52,7 +52,10 @@ enum FailureDecision {
 impl Stages {
     /// Handles the end of a component, or of the editor's connection.
     pub(super) fn on_ended(&mut self, seat: Seat, why: Exit) {
-        let decision = self.decide(seat);
+        let decision = match self.revert_options(seat, &why) {
+            true => FailureDecision::Restart { delay: 0 },
+            false => self.decide(seat),
+        };
         // The suspects are determined before any message is sent on behalf of the component.
         if self.gate.held(seat).0 > 0 {
             // The component never received the held messages.
@@ -193,9 +196,10 @@ impl Stages {
             why.quoted_reason()
         );
         let report = format!("{}; it {consequence}", chain.crash_report(seat, &why, None));
-        self.warn(seat, report);
+        self.report_recovery(seat, report);
         // The user already knows that this component is being restarted.
         let is_known = recovery != Recovery::Bypass && !self.is_up(seat);
+        let is_known = is_known || self.is_restarting_for_options(seat);
         if !is_known {
             self.notify_user(seat, &notice);
         }
@@ -212,6 +216,7 @@ impl Stages {
             record.on_component_down();
         }
         self.replay.on_component_down(seat);
+        self.config.on_component_down(seat);
         // The held messages were for the component that has ended.
         self.gate.open(seat);
         self.route(router::Event::Down { seat, exit: why, recovery, lost });

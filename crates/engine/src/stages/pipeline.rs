@@ -64,6 +64,7 @@ impl Stages {
                 Stage::Orphans => self.orphans_arrived(hop, &message),
                 Stage::Telemetry => self.telemetry_arrived(hop, &mut message),
                 Stage::Scp => self.scp_arrived(hop, &mut message),
+                Stage::Config => self.config_arrived(hop, &mut message),
             };
             if result == StageResult::Taken {
                 return None;
@@ -103,6 +104,7 @@ impl Stages {
     ) -> StageResult {
         for stage in stages.iter().rev() {
             let result = match stage {
+                Stage::Config => self.config_delivered(hop, message),
                 Stage::Scp => self.scp_delivered(hop, message),
                 Stage::Telemetry => self.telemetry.delivered(&self.cx, hop, message),
                 Stage::Orphans => StageResult::Pass,

@@ -328,7 +328,7 @@ impl Stages {
         let verb =
             if self.joining.remove(seat) { "has joined the chain" } else { "is running again" };
         let text = format!("{} {verb}", self.router.chain().describe(seat));
-        self.warn(seat, text);
+        self.report_recovery(seat, text);
         self.route(router::Event::Resumed(seat));
     }
 

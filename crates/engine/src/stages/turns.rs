@@ -72,6 +72,11 @@ impl Turns {
         self.by_seat.iter().chain([&self.beyond]).map(SeatTurns::open).sum()
     }
 
+    /// The number of pending prompts and active turns of one component.
+    pub(super) fn open_in(&self, seat: Seat) -> usize {
+        self.by_seat.get(seat).map_or(0, SeatTurns::open)
+    }
+
     /// The sessions with an active turn, under the ids that the editor knows.
     pub(super) fn sessions(&self, chain: &Chain) -> BTreeSet<SessionId> {
         let mut active = self.by_seat.in_order(chain).map(|it| &it.active);

@@ -260,6 +260,27 @@ fn script(name: &str) -> Vec<EditorAction> {
             prompt(0, "ut"),
             EditorAction::Wait,
         ],
+        // Components are restarted with other options, while nothing may fail.
+        "options" => vec![
+            EditorAction::New(0),
+            EditorAction::SetOptions(1),
+            EditorAction::Wait,
+            prompt(0, "upu"),
+            EditorAction::SetOptions(2),
+            EditorAction::SetOptions(1),
+            EditorAction::New(1),
+            prompt(0, "u"),
+            EditorAction::SetOptions(2),
+            EditorAction::Wait,
+            prompt(0, "utlu"),
+            EditorAction::SetOptions(1),
+            EditorAction::SetOptions(9),
+            EditorAction::Mode(0),
+            EditorAction::Wait,
+            prompt(1, "u"),
+            prompt(0, "u"),
+            EditorAction::Wait,
+        ],
         // Each component shows a panel, all under the same id, and a person uses it.
         "panels" => vec![
             EditorAction::New(0),

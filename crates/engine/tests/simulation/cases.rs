@@ -205,6 +205,7 @@ pub fn random(seed: u64) -> Case {
     let scenario = match pick(&mut random, &scenarios) {
         // All other cases keep their numbers.
         "short" if seed % 2 == 1 => "panels",
+        "usage" if seed % 2 == 1 => "options",
         scenario => scenario,
     };
     let policies = ["restart", "restart", "restart always", "bypass", "stop", "restart end"];

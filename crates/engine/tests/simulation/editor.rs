@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use acp_wire::config::CONFIG;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use crate::outbox::{
@@ -23,6 +24,8 @@ pub enum EditorAction {
         must_succeed: bool,
     },
     Mode(usize),
+    /// Sets the options of the component with this number. It may fail: a component may take no options.
+    SetOptions(usize),
     /// `session/cancel`
     CancelSession(usize),
     /// `$/cancel_request` of the last open prompt.
@@ -129,6 +132,9 @@ impl Editor {
                 of_slot(slot),
                 format!(r#","x": 1.10,"big":12345678901234567890,"do":"{plan}""#),
             ),
+            EditorAction::SetOptions(number) => {
+                (CONFIG, None, format!(r#","component":"p{number}","op":"set","values":{{}}"#))
+            }
             EditorAction::Mode(slot) => ("session/set_mode", of_slot(slot), String::new()),
             EditorAction::Close(slot) => ("session/close", of_slot(slot), String::new()),
             EditorAction::CancelSession(slot) => {
@@ -141,7 +147,11 @@ impl Editor {
             }
             EditorAction::CancelRequest => return self.cancel(n, outbox),
         };
-        if session.is_none() && !matches!(action, EditorAction::Initialize | EditorAction::New(_)) {
+        let has_session = !matches!(
+            action,
+            EditorAction::Initialize | EditorAction::New(_) | EditorAction::SetOptions(_)
+        );
+        if session.is_none() && has_session {
             return;
         }
         let named = session.as_ref().map_or(String::new(), |it| format!(r#","sessionId":"{it}""#));
@@ -215,6 +225,9 @@ impl Editor {
     }
 
     fn on_answer(&mut self, pending: PendingRequest, outcome: &Outcome, outbox: &mut Outbox<'_>) {
+        if let EditorAction::SetOptions(_) = pending.action {
+            return;
+        }
         let failed = match outcome {
             Outcome::Result(result) => self.on_result(&pending, result, outbox),
             Outcome::Error(error) => {

@@ -91,7 +91,7 @@ fn the_case_in_the_environment_passes() {
 fn without_failures_every_request_succeeds() {
     let mut cases = Vec::new();
     for topology in TOPOLOGIES {
-        for scenario in ["short", "usage", "tool", "turns", "load", "linger", "panels"] {
+        for scenario in ["short", "usage", "tool", "turns", "load", "linger", "panels", "options"] {
             if scenario != "load" || topology.contains("+load") {
                 cases.push(Case::new(topology, scenario, "restart", &[]));
                 cases.push(Case::new(topology, scenario, "restart timeouts notices", &[]));
@@ -135,6 +135,7 @@ fn a_component_may_be_killed_at_every_line() {
             cases.extend(sample(cases::singles(topology, "tool", policy, &kinds), thin));
             cases.extend(sample(cases::singles(topology, "usage", policy, &kinds), 3 * thin));
             cases.extend(sample(cases::singles(topology, "panels", policy, &kinds), 3 * thin));
+            cases.extend(sample(cases::singles(topology, "options", policy, &kinds), 5 * thin));
             cases.extend(sample(cases::singles(topology, "turns", policy, &kinds), 17 * thin));
             cases.extend(sample(cases::singles(topology, "linger", policy, &kinds), 17 * thin));
         }

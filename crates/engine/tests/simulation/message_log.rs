@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::config::CONFIG;
 use acp_wire::{Json, Message, Outcome, Side};
 
 use crate::outbox::{
@@ -34,6 +35,11 @@ struct OpenRequest {
     serial: Option<Serial>,
     method: String,
     cancelled: bool,
+}
+
+/// The conductor changes these requests, and answers them for components.
+fn is_config(message: &Message) -> bool {
+    is_call(message, CONFIG)
 }
 
 fn is_call(message: &Message, method: &str) -> bool {
@@ -152,7 +158,7 @@ impl MessageLog {
                 let method = call.method.name();
                 let is_replay = id.text().is_some_and(|id| id.starts_with("r:"));
                 match (serial, payload) {
-                    _ if is_mcp(&method) => Ok(()),
+                    _ if is_mcp(&method) || is_config(message) => Ok(()),
                     (Some(serial), Some(payload))
                         if sets_up(&method) || &*method == "initialize" =>
                     {
@@ -239,7 +245,7 @@ impl MessageLog {
         };
         let (Outcome::Result(payload) | Outcome::Error(payload)) = outcome;
         let OpenRequest { serial: expected, method, cancelled } = request;
-        if is_mcp(&method) || method == "_conductor/barrier" {
+        if is_mcp(&method) || method == "_conductor/barrier" || method == CONFIG {
             return Ok(());
         }
         let Some(serial) = serial(payload) else {

@@ -2,7 +2,7 @@
 
 use acp_wire::Message;
 use bytes::Bytes;
-use engine::{Input, Observation, Output};
+use engine::{Configured, Input, Observation, Output};
 use mcp::ClientId;
 use router::{ExitCause, Seat, SeatState, StartFailure};
 
@@ -103,6 +103,11 @@ impl World {
                 self.endpoints.request(self.stamp, ticket, transport);
             }
             Output::RevokeTicket(ticket) => return self.endpoints.revoke(ticket),
+            Output::Configure { request, values, .. } => {
+                let answer = Ok(Configured { result: values, restart: true });
+                self.pending.push_back(Input::Configured { request, answer });
+            }
+            Output::ApplyOptions { .. } | Output::DropOptions { .. } => {}
             Output::RememberGreeting { .. } if Reaction::of(&self.case).is_some() => {}
             Output::RememberGreeting { .. } => {
                 return Err("the core remembers a greeting although the generation is set".into());

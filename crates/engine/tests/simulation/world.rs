@@ -108,6 +108,7 @@ impl World {
             .enumerate()
             .map(|(index, (kind, _))| Component {
                 guard: *kind == Kind::Guard,
+                managed: case.scenario == "options",
                 ..Component::new(format!("p{}", index + 1), "run")
             })
             .collect();
@@ -143,6 +144,7 @@ impl World {
             nonce: "nonce".into(),
             nested: false,
             forwards_telemetry: false,
+            about: engine::About::default(),
             kept_telemetry: KeptTelemetry::Of(Vec::new()),
             max_line: usize::MAX,
             watermarks: if case.has("narrow") { NARROW } else { Watermarks::DEFAULT },
