@@ -33,6 +33,12 @@ impl Columns {
     }
 }
 
+/// The rows as lines with aligned columns. Each row has the same number of cells.
+pub fn table(rows: &[impl AsRef<[String]>]) -> String {
+    let columns = Columns::of(rows);
+    rows.iter().map(|row| columns.line(row.as_ref()).trim_end().to_owned() + "\n").collect()
+}
+
 /// Shortens a text to this width.
 pub(crate) fn shorten(text: &str, width: usize) -> String {
     if text.width() <= width {

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use acp_conductor::configuration::Files;
 use acp_conductor::{Spec, status};
 use acp_wire::dialect::Generation;
 use clap::{Arg, ArgAction, Command};
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, PathCompleter, ValueCompleter};
+use config::when::Surroundings;
 
 use super::line::split;
 use crate::cli;
@@ -57,7 +59,8 @@ fn with_values(subcommand: &Command, names: &[String]) -> Command {
     }
     let order = cli::position(name).unwrap_or_default();
     let command = subcommand.clone().display_order(order);
-    command.mut_args(|argument| with_candidates(name, argument, names))
+    let command = command.mut_args(|argument| with_candidates(name, argument, names));
+    command.mut_subcommands(|nested| with_values(&nested, names))
 }
 
 fn with_candidates(command: &str, argument: Arg, names: &[String]) -> Arg {
@@ -79,6 +82,7 @@ fn with_candidates(command: &str, argument: Arg, names: &[String]) -> Arg {
             return argument.add(ArgValueCompleter::new(complete));
         }
         "cwd" => return argument.value_hint(clap::ValueHint::DirPath),
+        "chain" => return argument.add(ArgValueCandidates::new(chains)),
         "pid" => return argument.add(ArgValueCandidates::new(process_ids)),
         "dialect" => {
             let numbers = if names.is_empty() { vec!["1".to_owned()] } else { names.to_vec() };
@@ -114,6 +118,18 @@ fn flag_with_optional_value(argument: Arg) -> Arg {
         let values = values.iter().map(|it| (it.get_name().to_owned(), it.get_help().cloned()));
         values.map(|(value, help)| CompletionCandidate::new(value).help(help)).collect()
     }))
+}
+
+/// The chains of the configuration files.
+fn chains() -> Vec<CompletionCandidate> {
+    let Ok(folder) = std::env::current_dir() else { return Vec::new() };
+    let Ok(files) = Files::read(&Surroundings::of_process(folder)) else { return Vec::new() };
+    let chains = files.configuration.chains().keys();
+    let described = chains.map(|name| {
+        let place = acp_wire::printable::one_line(&name.place.to_string());
+        CompletionCandidate::new(&name.value).help(Some(place.into()))
+    });
+    described.collect()
 }
 
 /// The process ids of the running conductors.
