@@ -123,7 +123,7 @@ pub fn resolve(request: &Request) -> Result<Resolved, Failure> {
     match &request.run {
         Run::Specs(specs) => of_command_line(request, &surroundings, specs.clone(), Vec::new()),
         Run::Components(texts) => match chain_named(request, &surroundings, texts)? {
-            Named::Chain(files) => of_chain(request, &surroundings, files, &texts[0]),
+            Named::Chain(files) => of_chain(request, &surroundings, *files, &texts[0]),
             Named::Command(warnings) => {
                 let specs = parse_components(texts)?;
                 of_command_line(request, &surroundings, specs, warnings)
@@ -163,7 +163,7 @@ pub fn parse_components(components: &[String]) -> Result<Vec<Spec>, String> {
 /// What COMPONENT arguments mean.
 enum Named {
     /// The only argument is the name of a chain in these files.
-    Chain(Files),
+    Chain(Box<Files>),
     /// The arguments are components. These are warnings about them.
     Command(Vec<String>),
 }
@@ -179,18 +179,25 @@ fn chain_named(
     if request.mode != Mode::Agent || !name.chars().all(is_name) {
         return Ok(Named::Command(Vec::new()));
     }
-    let files = Files::read(surroundings)?;
-    if !files.configuration.chains().contains_key(name.as_str()) {
-        return Ok(Named::Command(Vec::new()));
-    }
-    if components::find(name).is_none() && !builtin::is_on_path(name) {
-        return Ok(Named::Chain(files));
-    }
-    let what = if components::find(name).is_some() { "built-in component" } else { "program" };
-    let warning = format!(
-        "'{name}' is the name of a chain and of a {what}, and runs the {what}; write --chain {name} to run the chain"
-    );
-    Ok(Named::Command(vec![warning]))
+    let what = match (components::find(name), builtin::is_on_path(name)) {
+        (Some(_), _) => "built-in component",
+        (None, true) => "program",
+        (None, false) => {
+            let files = Files::read(surroundings)?;
+            return Ok(match files.configuration.chains().contains_key(name.as_str()) {
+                true => Named::Chain(Box::new(files)),
+                false => Named::Command(Vec::new()),
+            });
+        }
+    };
+    let own = Configuration::load(user_source()?, built_ins())?;
+    let is_chain = own.chains().contains_key(name.as_str());
+    let warning = is_chain.then(|| {
+        format!(
+            "'{name}' is the name of a chain and of a {what}, and runs the {what}; write --chain {name} to run the chain"
+        )
+    });
+    Ok(Named::Command(warning.into_iter().collect()))
 }
 
 /// A chain of components from the command line. The settings of the user apply. The file of the project does not: it is about

@@ -185,11 +185,7 @@ impl Entry {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn check(
-        &self,
-        words: &[String],
-        members: &Map<String, Value>,
-    ) -> Result<(), OptionError> {
+    pub fn check(&self, words: &[String], members: &Map<String, Value>) -> Result<(), OptionError> {
         (self.parse)(words, members).map(drop)
     }
 

@@ -29,7 +29,8 @@ pub fn of_file(
         })
         .collect();
     let mut schema = generator.into_root_schema_for::<File>().to_value();
-    if let Some(component) = schema.pointer_mut("/definitions/Component").and_then(Value::as_object_mut)
+    if let Some(component) =
+        schema.pointer_mut("/definitions/Component").and_then(Value::as_object_mut)
     {
         component.insert("allOf".to_owned(), Value::Array(conditions));
     }
@@ -37,7 +38,7 @@ pub fn of_file(
     schema
 }
 
-/// Removes what only Rust needs: defaults that mean nothing, and the formats of numbers.
+/// Removes what only Rust needs: `null`, which TOML does not have, defaults that mean nothing, and the formats of numbers.
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -52,9 +53,40 @@ fn tidy(value: &mut Value) {
             if members.get("format").is_some_and(Value::is_string) {
                 members.remove("format");
             }
+            let is_null = |it: &Value| *it == json!("null") || *it == json!({ "type": "null" });
+            for list in ["type", "anyOf", "enum"] {
+                let Some(Value::Array(values)) = members.get_mut(list) else { continue };
+                values.retain(|it| !is_null(it) && !it.is_null());
+                if let ("type", [only]) = (list, values.as_slice()) {
+                    let only = only.clone();
+                    members.insert(list.to_owned(), only);
+                }
+            }
             members.values_mut().for_each(tidy);
         }
         Value::Array(list) => list.iter_mut().for_each(tidy),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_has_neither_null_nor_empty_defaults() {
+        let mut schema = json!({
+            "type": ["string", "null"],
+            "default": null,
+            "properties": { "a": { "anyOf": [{ "$ref": "#/definitions/A" }, { "type": "null" }] } },
+            "enum": ["x", null]
+        });
+        tidy(&mut schema);
+        let expected = json!({
+            "type": "string",
+            "properties": { "a": { "anyOf": [{ "$ref": "#/definitions/A" }] } },
+            "enum": ["x"]
+        });
+        assert_eq!(schema, expected);
     }
 }

@@ -146,3 +146,123 @@ fn or_all<T: From<S>, S: Clone>(options: &mut Vec<ForComponent<T>>, setting: Opt
         options.push(ForComponent { component: None, value });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use config::source::Source;
+    use router::{Mode, UpdateFilter};
+
+    use super::*;
+    use crate::config::Spec;
+
+    const ALL: &str = "mcp-bridge = \"http\"\non-crash = \"stop\"\nupdates = \"known\"\nrestarts = \"1/2\"\nrestart-delay = \"1..3\"\n\
+                       answer-limit = 4\nprompt-limit = 5\ncancel-limit = \"off\"\nnotices = false\ninit-timeout = 6\ngrace = 7\n\
+                       status = false\nmax-line = \"8K\"\nlog = \"debug\"\nlog-file = \"${HOME}/x.log\"\n";
+
+    fn filled(options: Options, text: &str) -> Result<Options, Diagnostic> {
+        let source = Source::from_bytes(Path::new("/u/c.toml"), text.into()).expect("text");
+        let settings: Settings = source.parse().expect("settings");
+        let surroundings = Surroundings::new("/", [("HOME", "/home/me")], "linux");
+        options.or_settings(&settings, &surroundings)
+    }
+
+    fn config(options: &Options) -> Config {
+        let specs = ["a", "b", "c"].map(|it| Spec::parse(it).expect("a component"));
+        let mut config = Config::new(Mode::Agent, specs.to_vec());
+        options.apply(&mut config).expect("valid");
+        config
+    }
+
+    fn seconds(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    #[test]
+    fn each_setting_applies() {
+        let options = filled(Options::default(), ALL).expect("valid");
+        assert_eq!(options.log.as_deref(), Some("debug"));
+        assert_eq!(options.log_file.as_deref(), Some(Path::new("/home/me/x.log")));
+        let config = config(&options);
+        assert!(matches!(config.mcp_bridge, Some(BridgePolicy::Only(Transport::Http))));
+        assert_eq!(config.failure.restart_delay, (seconds(1), seconds(3)));
+        assert_eq!(config.failure.answer_limit, Some(seconds(4)));
+        assert_eq!(config.failure.prompt_limit, Some(seconds(5)));
+        assert_eq!(config.failure.cancel_limit, None);
+        assert!(!config.failure.notices && !config.status);
+        assert_eq!((config.limits.initialize, config.limits.grace), (seconds(6), seconds(7)));
+        assert_eq!(config.limits.max_line, 8192);
+        for spec in &config.components {
+            assert_eq!(spec.on_crash, Some(OnCrash::Stop));
+            assert_eq!(spec.restarts, Some(Restarts { max: 1, within: seconds(2) }));
+            assert!(!spec.on_crash_named);
+        }
+        assert_eq!(config.components[0].updates, Some(Updates(UpdateFilter::Known)));
+    }
+
+    /// Also if the value on the command line is the default.
+    #[test]
+    fn the_command_line_wins_over_each_setting() {
+        let given = Options {
+            on_crash: vec!["restart".parse().expect("valid")],
+            updates: vec!["all".parse().expect("valid")],
+            restarts: vec!["a=9/9".parse().expect("valid"), "5/60".parse().expect("valid")],
+            mcp_bridge: Some(Some(BridgePolicy::Auto)),
+            restart_delay: Some((seconds(0), seconds(10))),
+            answer_limit: Some(None),
+            prompt_limit: Some(None),
+            cancel_limit: Some(Some(seconds(120))),
+            notices: Some(true),
+            init_timeout: Some(seconds(60)),
+            grace: Some(seconds(2)),
+            status: Some(true),
+            max_line: Some(1),
+            log: Some("warn".to_owned()),
+            log_file: Some("own".into()),
+            ..Options::default()
+        };
+        let options = filled(given, ALL).expect("valid");
+        assert_eq!(options.log.as_deref(), Some("warn"));
+        assert_eq!(options.log_file.as_deref(), Some(Path::new("own")));
+        let config = config(&options);
+        assert!(matches!(config.mcp_bridge, Some(BridgePolicy::Auto)));
+        assert_eq!(config.failure.restart_delay, (seconds(0), seconds(10)));
+        assert_eq!((config.failure.answer_limit, config.failure.prompt_limit), (None, None));
+        assert_eq!(config.failure.cancel_limit, Some(seconds(120)));
+        assert!(config.failure.notices && config.status);
+        assert_eq!((config.limits.initialize, config.limits.grace), (seconds(60), seconds(2)));
+        assert_eq!(config.limits.max_line, 1);
+        assert_eq!(config.components[1].on_crash, Some(OnCrash::Restart));
+        assert_eq!(config.components[0].updates, Some(Updates(UpdateFilter::All)));
+        assert_eq!(config.components[0].restarts.map(|it| it.max), Some(9));
+        assert_eq!(config.components[1].restarts.map(|it| it.max), Some(5));
+    }
+
+    /// The setting is for the components that the command line does not name.
+    #[test]
+    fn an_option_for_one_component_leaves_the_setting_to_the_others() {
+        let given =
+            Options { on_crash: vec!["a=restart".parse().expect("valid")], ..Options::default() };
+        let config = config(&filled(given, ALL).expect("valid"));
+        assert_eq!(config.components[0].on_crash, Some(OnCrash::Restart));
+        assert_eq!(config.components[1].on_crash, Some(OnCrash::Stop));
+    }
+
+    #[test]
+    fn without_settings_the_defaults_apply() {
+        let config = config(&filled(Options::default(), "").expect("valid"));
+        let default = Config::new(Mode::Agent, Vec::new());
+        assert_eq!(config.limits.max_line, default.limits.max_line);
+        assert_eq!(config.failure.cancel_limit, default.failure.cancel_limit);
+        assert!(config.status && config.components.iter().all(|it| it.on_crash.is_none()));
+    }
+
+    #[test]
+    fn a_wrong_setting_is_an_error_at_its_place() {
+        let error = filled(Options::default(), "log = \"a=b=c\"\n").expect_err("not a filter");
+        assert!(error.to_string().starts_with("/u/c.toml:1:7: \"a=b=c\" is not"), "{error}");
+        let error = filled(Options::default(), "log-file = \"${NO}\"\n").expect_err("not set");
+        assert!(error.to_string().starts_with("/u/c.toml:1:13: "), "{error}");
+    }
+}

@@ -8,18 +8,24 @@ use super::{assert_mentions, conductor, printed};
 
 const OPTIONS: [&str; 7] =
     ["--init-timeout", "--grace", "--max-line", "--status", "--log", "--log-file", "--journal"];
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 18] = [
     "try",
     "studio",
     "agent",
     "proxy",
     "component",
-    "demo-agent",
+    "config",
+    "chain",
+    "trust",
     "status",
+    "reload",
     "spent",
     "audit",
     "components",
     "errors",
+    // These have no description in the list.
+    "demo-agent",
+    "untrust",
     "completions",
     "man",
 ];
@@ -50,9 +56,12 @@ fn the_list_of_commands_fits_on_one_screen() {
         "{help}"
     );
     let words: Vec<&str> = help.split_whitespace().collect();
-    for command in COMMANDS {
+    let (described, others) = COMMANDS.split_at(14);
+    for command in described {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
     }
+    let also = format!("\nAlso: {}. Options: ", others.join(", "));
+    assert!(help.contains(&also), "{help}");
     for command in INTERNAL {
         assert!(!words.contains(&command), "{command}: {help}");
         // It still has a help text of its own.

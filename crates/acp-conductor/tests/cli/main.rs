@@ -47,7 +47,7 @@ fn wrong_arguments_are_reported_on_stderr_with_status_2() {
     let mistakes: [(&[&str], &str); 13] = [
         (&["-v"], "--version"),
         (&["agents"], "unrecognized subcommand"),
-        (&["agent"], "<COMPONENT>"),
+        (&["agent", "--chain", "a", "b"], "cannot be used with"),
         (&["agent", "'open quote"], "it has an unclosed quotation mark"),
         (&["agent", ""], "it contains no command"),
         (&["agent", "A=1 B=2"], "it contains no command"),

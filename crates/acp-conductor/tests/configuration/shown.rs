@@ -1,0 +1,111 @@
+//! `conductor config show` and `check`.
+
+use serde_json::{Value, json};
+
+use super::Setup;
+
+const USER: &str = r#"default = "work"
+[settings]
+grace = 5
+[components.x]
+command = "my program"
+args = ["--token=sk-abcdefghijklmnopqrstuvwxyz0123456789", "b"]
+env = { KEY = "hidden", REF = "pre-${HOME}" }
+on-crash = "restart,stop"
+[components.f]
+command = "filter"
+options = { notice = true, toward_agent = "block" }
+when = { os = "linux" }
+[chains.work]
+proxies = ["x", { use = "f", when = { env = "NOTHING" } }]
+agent = "demo-agent"
+[chains.work.settings]
+grace = 1
+"#;
+
+#[test]
+fn each_value_is_shown_with_its_place_and_secrets_are_hidden() {
+    let text = USER.replace("my program", "my-program");
+    let setup = Setup::with_user_file("config-show", &text);
+    let shown = setup.printed(&["config", "show"]);
+    let shown =
+        shown.replace(&setup.path("config/conductor/conductor.toml").display().to_string(), "C");
+    for line in [
+        "default = \"work\"  # C:1:11",
+        "[settings]",
+        "grace = 5  # C:3:9",
+        "[components.x]",
+        "command = \"my-program\"  # C:5:11",
+        "env.KEY = \"…\"  # C:7:15",
+        "env.REF = \"…${HOME}\"  # C:7:31",
+        "on-crash = \"restart,stop\"  # C:8:12",
+        "options.notice = true  # C:11:22",
+        "when = { os = \"linux\" }  # C:12:8",
+        "[chains.work]",
+        "proxies = [\"x\", { use = \"f\", when = { env = \"NOTHING\" } }]  # C:14:11",
+        "[chains.work.settings]",
+        "grace = 1  # C:17:9",
+    ] {
+        assert!(shown.lines().any(|it| it == line), "{line}: {shown}");
+    }
+    assert!(!shown.contains("hidden") && !shown.contains("sk-abc"), "{shown}");
+    let json: Value =
+        serde_json::from_str(&setup.printed(&["config", "show", "--json"])).expect("JSON");
+    assert_eq!(json["components"]["f"]["options.toward_agent"]["value"], json!("block"));
+    assert_eq!(json["components"]["x"]["env.KEY"]["value"], json!("…"));
+    let origin = json["default"]["origin"].as_str().expect("a place");
+    assert!(origin.ends_with("conductor.toml:1:11"), "{origin}");
+    let chain = setup.printed(&["config", "show", "work"]);
+    assert!(chain.contains("proxies = [\"x\"]  #") && chain.contains("grace = 1  #"), "{chain}");
+    assert!(
+        chain.contains("# left out of the chain: NOTHING is not set\n[components.f]"),
+        "{chain}"
+    );
+}
+
+#[test]
+fn values_of_two_files_have_the_places_of_their_files() {
+    let setup = Setup::with_user_file(
+        "config-show-two",
+        "[components.x]\ncommand = \"x\"\nargs = [\"1\"]\n",
+    );
+    setup.write("project/.conductor.toml", "[components.x]\nargs = [\"2\"]\n");
+    let args = |setup: &Setup| {
+        let json: Value =
+            serde_json::from_str(&setup.printed(&["config", "show", "--json"])).expect("JSON");
+        let args = &json["components"]["x"]["args"];
+        (args["value"].clone(), args["origin"].as_str().expect("a place").to_owned())
+    };
+    let (value, place) = args(&setup);
+    assert!(value == json!(["1"]) && place.ends_with("conductor/conductor.toml:3:8"), "{place}");
+    setup.printed(&["trust", "--yes"]);
+    let (value, place) = args(&setup);
+    assert!(value == json!(["2"]) && place.ends_with("project/.conductor.toml:2:8"), "{place}");
+}
+
+#[test]
+fn check_finds_every_kind_of_mistake_without_starting_anything() {
+    let text = "default = \"nothing\"\n[components.f]\ncommand = \"filter\"\noptions = { notce = true }\n\
+                [chains.a]\nproxies = [\"lgo\"]\n[chains.b]\nagent = \"unknown-agent\"\n";
+    let setup = Setup::with_user_file("config-check", text);
+    let errors = setup.refused(&["config", "check"], 1);
+    for part in [
+        "no chain `nothing`",
+        "no option `notce`",
+        "no component `lgo`",
+        "no component `unknown-agent`",
+    ] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+    setup.write(
+        "config/conductor/conductor.toml",
+        "default = \"a\"\n[chains.a]\nagent = \"demo-agent\"\n",
+    );
+    assert!(setup.printed(&["config", "check"]).contains("is valid: 0 components, 1 chain"));
+    // The file of a project is checked as well, whether it is trusted or not.
+    setup.write("project/.conductor.toml", "[chains.b]\nproxies = [{ chain = \"c\" }]\n");
+    let errors = setup.refused(&["config", "check"], 1);
+    assert!(errors.contains("project/.conductor.toml:2:22"), "{errors}");
+    setup.write("project/.conductor.toml", "[chains.b]\nproxies = [{ chain = \"a\" }]\n");
+    assert!(setup.printed(&["config", "check"]).contains("project/.conductor.toml is valid"));
+}
