@@ -66,7 +66,6 @@ const GROUPS: [(&str, &[&str]); 3] = [
             "config",
             "chain",
             "trust",
-            "reload",
             "status",
             "reload",
             "spent",
