@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 
 use acp_wire::{LinkProtocol, Message, Side, Sink};
 use bytes::Bytes;
-use mcp::Broker;
 use router::{Chain, Diagnostic, Exit, ExitCause, Level, Mode, Router, Seat, SeatState, Time};
 
 use crate::fault_injection::FaultInjector;
@@ -53,7 +52,7 @@ pub struct Core {
 impl Core {
     /// The core of a chain that has not started.
     pub fn new(setup: Setup) -> Core {
-        let stages = make_stages(&setup);
+        let stages = Stages::of_setup(&setup);
         let mut core = Core {
             stages,
             setup,
@@ -585,24 +584,4 @@ impl Core {
     pub(crate) fn warn(&self, seat: Seat, text: String, out: &mut Outputs) {
         out.push(Output::Report(Diagnostic { level: Level::Warn, seat, text }));
     }
-}
-
-/// The stages of a chain that has not started.
-pub(crate) fn make_stages(setup: &Setup) -> Stages {
-    let chain = setup.chain.clone();
-    let bridge = setup.bridge.filter(|_| Broker::is_needed(&chain));
-    let broker = bridge.map(|policy| Broker::new(chain.clone(), policy, &setup.nonce));
-    let mut stages = Stages::new(
-        chain,
-        setup.rules.clone(),
-        broker,
-        setup.forwards_telemetry,
-        setup.kept_telemetry.clone(),
-    );
-    stages.set_about(setup.about.clone());
-    if setup.nested {
-        stages.announce_guards();
-    }
-    stages.notify_at_first_prompt(setup.start_notices.clone());
-    stages
 }

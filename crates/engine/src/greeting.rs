@@ -7,10 +7,11 @@ use acp_wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
 use acp_wire::{Dialect, ErrorKind, Json, Message, Side, code};
 use router::{Exit, ExitCause, Mode, Role, Seat};
 
-use crate::core::{Core, make_stages};
+use crate::core::Core;
 use crate::input::{Facts, LinkId, Output, Outputs, Setup};
 use crate::peer::{GreetingAction, Peer};
 use crate::stage_io::StageInput;
+use crate::stages::Stages;
 
 impl Core {
     /// Creates the peers of a chain that has not started.
@@ -267,7 +268,7 @@ impl Core {
         let Some(initialize) = self.extension.take() else { return };
         match setup {
             Ok(setup) => {
-                self.stages = make_stages(&setup);
+                self.stages = Stages::of_setup(&setup);
                 self.setup = *setup;
                 self.create_peers();
                 let event = StageInput::Arrived {

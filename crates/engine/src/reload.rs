@@ -4,11 +4,12 @@
 
 use router::Seat;
 
-use crate::core::{Core, make_stages};
+use crate::core::Core;
 use crate::input::{Output, Outputs, Reload};
 use crate::peer::Peer;
 use crate::policy::Rules;
 use crate::stage_io::StageInput;
+use crate::stages::Stages;
 
 impl Core {
     /// Why a new configuration still waits. `None` if none waits.
@@ -41,7 +42,7 @@ impl Core {
         if self.router().has_started() {
             self.reload_running(*reload, out);
         } else {
-            self.stages = make_stages(&self.setup);
+            self.stages = Stages::of_setup(&self.setup);
             self.create_peers();
         }
     }

@@ -33,7 +33,7 @@ use acp_wire::dialect::{Generation, LinkProtocol};
 use acp_wire::{Id, Json, Message, Outcome, Side};
 use router::{Chain, Diagnostic, Level, Role, Router, Seat, Time, UpdateFilter};
 
-use crate::input::{KeptTelemetry, Output};
+use crate::input::{KeptTelemetry, Output, Setup};
 use crate::policy::{ComponentPolicy, Rules, Timeouts};
 use crate::stage_io::{StageInput, StageOutput};
 use config::Config;
@@ -212,6 +212,26 @@ enum Deferred {
 }
 
 impl Stages {
+    /// The stages of a chain that has not started.
+    pub(crate) fn of_setup(setup: &Setup) -> Stages {
+        let chain = setup.chain.clone();
+        let bridge = setup.bridge.filter(|_| Broker::is_needed(&chain));
+        let broker = bridge.map(|policy| Broker::new(chain.clone(), policy, &setup.nonce));
+        let mut stages = Stages::new(
+            chain,
+            setup.rules.clone(),
+            broker,
+            setup.forwards_telemetry,
+            setup.kept_telemetry.clone(),
+        );
+        stages.set_about(setup.about.clone());
+        if setup.nested {
+            stages.router.announce_guards();
+        }
+        stages.notices.add_for_next_prompt(setup.start_notices.clone());
+        stages
+    }
+
     /// The stages of a chain that has not started. `broker` is `None` if the chain does not need MCP over ACP.
     /// `forwards_telemetry` and `kept_telemetry`: see [`Setup`](crate::Setup).
     pub fn new(
@@ -266,16 +286,6 @@ impl Stages {
     /// See [`Router::restart_barrier_timeout`].
     pub(crate) fn restart_barrier_timeout(&mut self, now: Time, seat: Seat) {
         self.router.restart_barrier_timeout(now, seat);
-    }
-
-    /// See [`Router::announce_guards`].
-    pub(crate) fn announce_guards(&mut self) {
-        self.router.announce_guards();
-    }
-
-    /// See [`Setup::start_notices`](crate::Setup::start_notices).
-    pub(crate) fn notify_at_first_prompt(&mut self, texts: Vec<String>) {
-        self.notices.add_for_next_prompt(texts);
     }
 
     /// Sets the dialect of the link of a seat.
