@@ -99,7 +99,7 @@ impl Listed {
                 value["components"] = json!(names(chain).iter().flatten().collect::<Vec<_>>());
                 let agent = chain.agent();
                 value["agent"] = json!(agent.map(|it| &it.name));
-                value["agent_command"] = json!(agent.map(command_line));
+                value["agentCommand"] = json!(agent.map(command_line));
             }
             Err(why) => value["error"] = json!(why),
         }
