@@ -155,7 +155,7 @@ mod tests {
             let commands = offered(&["conductor", ""]);
             assert!(commands.starts_with("try\tChat with"), "{commands}");
             assert!(!commands.contains("relay") && !commands.contains("mcp"), "{commands}");
-            assert_eq!(offered(&["conductor", "rel"]), "");
+            assert_eq!(offered(&["conductor", "rela"]), "");
             assert!(offered(&["conductor", "agent", "--grac"]).starts_with("--grace\tThe grace"));
             assert!(offered(&["conductor", "component", ""]).contains("sparkle\t"));
             let level = offered(&["conductor", "component", "log", "--level", "tr"]);

@@ -144,7 +144,7 @@ fn the_manual_pages_are_valid_and_their_synopsis_has_values() {
         page.replace("\\-", "-").replace("\\fB", "").replace("\\fI", "").replace("\\fR", "");
     assert_mentions(
         &synopsis,
-        &["\n[--on-crash [COMPONENT=]WHAT]...\n", "\n[--grace SECONDS]\n", "\nCOMPONENT...\n"],
+        &["\n[--on-crash [COMPONENT=]WHAT]...\n", "\n[--grace SECONDS]\n", "\n[COMPONENT]...\n"],
     );
     let wrong = conductor(&["man", "relay"]);
     assert_eq!(wrong.status.code(), Some(2));

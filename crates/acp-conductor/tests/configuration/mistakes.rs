@@ -53,7 +53,7 @@ fn an_error_in_a_chain_points_at_its_place() {
             "3:43",
             &["--keep"],
         ),
-        ("command = \"context\"\noptions = { files = [\"/nowhere/x\"] }", "3:21", &["/nowhere/x"]),
+        ("command = \"context\"\noptions = { file = [\"/nowhere/x\"] }", "3:20", &["/nowhere/x"]),
         ("command = \"builtin:filtr\"", "2:11", &["no built-in component 'filtr'", "`filter`?"]),
         ("command = \"demo-agent\"", "7:12", &["is an agent"]),
         ("command = \"filter\"\nenv = { A = \"secret\" }", "3:9", &["runs inside conductor"]),

@@ -138,7 +138,9 @@ pub fn set_environment(command: &mut Command, bin: &Path, home: &Path) {
         .env("TMPDIR", home)
         .env("NO_COLOR", "1")
         .env("COLUMNS", "100")
-        .env_remove("CONDUCTOR_LOG");
+        .env_remove("CONDUCTOR_LOG")
+        .env_remove("CONDUCTOR_CONFIG")
+        .env_remove("XDG_CONFIG_HOME");
 }
 
 /// Runs a block, and returns what it prints.
