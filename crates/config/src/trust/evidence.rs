@@ -252,11 +252,15 @@ impl FileState {
 }
 
 /// Whether a path leads to no file, because its symbolic links form a loop.
+#[cfg(unix)]
 fn is_loop(error: &std::io::Error) -> bool {
-    #[cfg(unix)]
-    return rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP);
-    #[cfg(not(unix))]
-    return false;
+    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP)
+}
+
+/// Whether a path leads to no file, because its symbolic links form a loop. This system has no such error.
+#[cfg(not(unix))]
+fn is_loop(_: &std::io::Error) -> bool {
+    false
 }
 
 /// Omits the bytes, which may be secrets.

@@ -102,10 +102,10 @@ impl Store {
         let _lock = folder.lock().map_err(failed)?;
         let mut record = Record::of(evidence, now());
         let old = folder.read(&name).ok().flatten();
-        if let Some(Ok(old)) = old.map(|it| Record::read(&it, evidence.root())) {
-            if old.files.len() + record.files.len() <= MAX_FILES {
-                record.keep(old, evidence);
-            }
+        if let Some(Ok(old)) = old.map(|it| Record::read(&it, evidence.root()))
+            && old.files.len() + record.files.len() <= MAX_FILES
+        {
+            record.keep(old, evidence);
         }
         let text = serde_json::to_string_pretty(&record).map_err(|why| failed(why.to_string()))?;
         folder.write(&name, text.as_bytes()).map_err(failed)
