@@ -4,7 +4,7 @@ import * as vscode from 'vscode';
 import type { Editor, LinkHost } from 'acp-conductor-client';
 import { followEvents, describeEvent } from 'acp-conductor-client/events';
 import type { Action, Chain, Entry } from 'acp-conductor-client/link';
-import { chosenChain, componentNames, loginCommand, type ChainSpec } from './chains';
+import { agentCommand, chainWords, chosenChain, loginCommand, namesOf, type ChainSpec } from './chains';
 import { Comments } from './comments';
 import type { Documents } from './documents';
 import { Edits } from './edits';
@@ -62,8 +62,6 @@ export class ChainControl {
   wasUsed = false;
   private starting: Promise<void> | null = null;
   private restarting = false;
-  /** Of one program: its named chains. They are read once. */
-  private configured: { path: string; chains: Promise<ChainSpec[]> } | null = null;
   private found: Found | null = null;
 
   constructor(private readonly context: vscode.ExtensionContext, readonly log: Log, readonly documents: Documents) {}
@@ -162,13 +160,11 @@ export class ChainControl {
     return found;
   }
 
-  /** The chains of conductor's own configuration, if it has one. */
+  /** The chains of conductor's own configuration in the folder of the chain. They are read anew: a file may have changed. */
   async configuredChains(): Promise<ChainSpec[]> {
-    const found = await this.program();
-    if (!('path' in found)) return [];
-    const { path } = found;
-    if (this.configured?.path !== path) this.configured = { path, chains: chainsOfConfiguration(path) };
-    return this.configured.chains;
+    const [found, folder] = [await this.program(), usualFolder()];
+    if (!('path' in found) || !folder) return [];
+    return chainsOfConfiguration(found.path, { folder: folder.uri.fsPath, env: settings.environment() });
   }
 
   /** Does what the person does in the chat, a panel or a comment. */
@@ -246,7 +242,9 @@ export class ChainControl {
     const { Editor, LinkHost } = await import('acp-conductor-client');
     const { log } = this;
     const keeper = this.keeper();
-    const kept = keeper?.load(spec.components) ?? { conversations: [], current: null };
+    // The components of a chain of the configuration depend on the folder.
+    const identity = spec.configured ? chainWords(spec) : spec.components;
+    const kept = keeper?.load(identity) ?? { conversations: [], current: null };
     const folderOf = (session: string | null) => {
       const entry = session === null ? undefined : editor.topics.get('sessions', session);
       return entry?.kind === 'session' ? entry.cwd : folder;
@@ -260,7 +258,7 @@ export class ChainControl {
     const editor = new Editor({
       program: { command: program, args: this.words(spec), cwd: folder, env: settings.environment() },
       folder,
-      components: componentNames(spec.components),
+      components: namesOf(spec),
       client: { name: 'conductor-vscode', title: 'Conductor for VS Code', version: this.version },
       host: {
         ...fileHost(folder, log), terminals: true, panels: true, comments: true,
@@ -288,7 +286,7 @@ export class ChainControl {
       comments: new Comments(topics, folder, {
         log, act, ask: (text) => this.prompt(text),
         icon: vscode.Uri.joinPath(this.context.extensionUri, 'images/icon.png'),
-        author: () => this.chain?.agent ?? componentNames(spec.components).at(-1) ?? 'Agent',
+        author: () => this.chain?.agent ?? namesOf(spec).at(-1) ?? 'Agent',
       }),
       unfollow: [
         followEvents(topics, (event) => {
@@ -303,7 +301,7 @@ export class ChainControl {
     this.session = kept.current;
     this.wasUsed = false;
     log.own({
-      event: 'start', chain: componentNames(spec.components), folder, restored: kept.conversations.length,
+      event: 'start', chain: namesOf(spec), folder, restored: kept.conversations.length,
       continues: kept.current,
     });
     editor.start();
@@ -315,11 +313,11 @@ export class ChainControl {
   }
 
   /** The words after `conductor`. */
-  private words({ components }: ChainSpec): string[] {
+  private words(spec: ChainSpec): string[] {
     const options = settings.options();
     const hasLevel = options.some((word) => word === '--log' || word.startsWith('--log='));
     const level = hasLevel ? [] : ['--log', settings.logLevel()];
-    return ['agent', ...level, ...options, '--', ...components];
+    return ['agent', ...level, ...options, ...chainWords(spec)];
   }
 
   private keeper(): Keeper | null {
@@ -387,7 +385,7 @@ export class ChainControl {
     for (const [name, value] of Object.entries(settings.environment())) env[name] = value ?? null;
     const terminal = vscode.window.createTerminal({ name, cwd: run.folder, env });
     terminal.show();
-    terminal.sendText(loginCommand(command, run.spec.components.at(-1) ?? ''));
+    terminal.sendText(loginCommand(command, agentCommand(run.spec)));
     const closed = vscode.window.onDidCloseTerminal((it) => {
       if (it !== terminal) return;
       closed.dispose();

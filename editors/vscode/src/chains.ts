@@ -4,8 +4,10 @@
 export interface ChainSpec {
   /** The name that a person reads. */
   name: string;
-  /** The proxies, then the agent: words of `conductor agent`. */
+  /** The proxies, then the agent: words of `conductor agent`. Of a chain of the configuration: their names. */
   components: string[];
+  /** Present if the chain is one of conductor's configuration: conductor knows it by its name. */
+  configured?: { agentCommand: string };
 }
 
 export type Chosen = { chain: ChainSpec } | { problem: string } | null;
@@ -65,9 +67,25 @@ export function chosenChain(setting: unknown, named: readonly ChainSpec[]): Chos
   if (typeof setting === 'string') {
     const list = JSON.stringify([first]);
     const remedy = `For a command, write a list: ${list}.`;
-    return { problem: `There is no chain '${first}' in the setting conductor.chains. ${remedy}` };
+    const places = 'in the setting conductor.chains and in the configuration of conductor';
+    return { problem: `There is no chain '${first}' ${places}. ${remedy}` };
   }
   return { chain: { name: chainName(words), components: words } };
+}
+
+/** The words that name a chain, after `conductor agent` and its options. */
+export function chainWords({ name, components, configured }: ChainSpec): string[] {
+  return configured ? ['--chain', name] : ['--', ...components];
+}
+
+/** The names of the components of a chain. */
+export function namesOf({ components, configured }: ChainSpec): string[] {
+  return configured ? [...components] : componentNames(components);
+}
+
+/** The command line of the agent of a chain. */
+export function agentCommand({ components, configured }: ChainSpec): string {
+  return configured ? configured.agentCommand : components.at(-1) ?? '';
 }
 
 /** The name of a chain without a name: its components. */
@@ -118,10 +136,7 @@ function parsed(text: string): { name: string | null; command: string; args: str
   if (text.trimStart().startsWith('{')) {
     try {
       const value: unknown = JSON.parse(text);
-      const member = (key: string): unknown => (
-        typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined
-      );
-      const [name, command, args]: unknown[] = [member('name'), member('command'), member('args')];
+      const [name, command, args]: unknown[] = ['name', 'command', 'args'].map((key) => member(value, key));
       return {
         name: typeof name === 'string' ? name : null,
         command: typeof command === 'string' ? command : '?',
@@ -173,7 +188,7 @@ export function quoted(word: string): string {
   return /^[\w@%+:,./~-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** The chains that `conductor config show --json` prints, whatever else it prints. */
+/** The chains of `conductor chain list --json` that have an agent. Older versions do not have the command. */
 export function configuredChains(json: string): ChainSpec[] {
   let value: unknown;
   try {
@@ -181,21 +196,17 @@ export function configuredChains(json: string): ChainSpec[] {
   } catch {
     return [];
   }
-  const chains: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'chains') : null;
-  if (typeof chains !== 'object' || chains === null) return [];
-  const list: [string, unknown][] = Array.isArray(chains)
-    ? chains.map((chain: unknown) => [memberText(chain, 'name'), chain])
-    : Object.entries(chains);
-  return list.flatMap(([name, chain]) => {
-    const inside: unknown = typeof chain === 'object' && chain !== null && !Array.isArray(chain)
-      ? Reflect.get(chain, 'components') : chain;
-    const components = Array.isArray(inside)
-      ? inside.map((it: unknown) => (typeof it === 'string' ? it : JSON.stringify(it))) : [];
-    return name && components.length ? [{ name, components }] : [];
+  const chains = member(value, 'chains');
+  if (!Array.isArray(chains)) return [];
+  return chains.flatMap((chain: unknown) => {
+    const [name, agentCommand] = [member(chain, 'name'), member(chain, 'agentCommand')];
+    const components = componentList(member(chain, 'components'));
+    // A chain without an agent is a part of others, and a chain with a mistake has no components.
+    if (typeof name !== 'string' || !name || typeof agentCommand !== 'string' || !components.length) return [];
+    return [{ name, components, configured: { agentCommand } }];
   });
 }
 
-function memberText(value: unknown, key: string): string {
-  const found: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, key) : null;
-  return typeof found === 'string' ? found : '';
+function member(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined;
 }

@@ -1,6 +1,6 @@
 // What a person can choose as a chain: named chains, agents on this machine, the demo agent, or a command line.
 import * as vscode from 'vscode';
-import { chainName, knownAgents, namedChains, quoted, usualProxies, type ChainSpec } from './chains';
+import { chainName, knownAgents, namedChains, namesOf, quoted, usualProxies, type ChainSpec } from './chains';
 import { findCommand } from './program';
 import { settings } from './settings';
 
@@ -23,7 +23,7 @@ const withProxies = (agent: string): string[] => [...usualProxies, agent];
 /** What there is to choose from. `configured` are the chains of conductor's own configuration. */
 export async function offers(configured: readonly ChainSpec[]): Promise<Offers> {
   const named = allNamed(configured).map((chain): Offer => ({
-    title: chain.name, about: chainName(chain.components), chain, agent: null,
+    title: chain.name, about: namesOf(chain).join(' → '), chain, agent: null,
   }));
   const agents: Offer[] = [];
   for (const { name, command, args } of knownAgents) {

@@ -101,15 +101,19 @@ export async function findConductor(setting: string, around: Surroundings = here
   return { path, version };
 }
 
-/** The named chains of the configuration of conductor. Older versions have none. */
-export async function chainsOfConfiguration(path: string): Promise<ChainSpec[]> {
-  const { output, error } = await run(path, ['config', 'show', '--json']);
+/** Where a chain runs. */
+export interface Place { folder: string; env: Record<string, string | undefined> }
+
+/** The chains of the configuration of conductor in a folder. Older versions have none. */
+export async function chainsOfConfiguration(path: string, { folder, env }: Place): Promise<ChainSpec[]> {
+  const { output, error } = await run(path, ['chain', 'list', '--json'], { cwd: folder, env });
   return error === null ? configuredChains(output) : [];
 }
 
-function run(path: string, args: string[]): Promise<{ output: string; error: string | null }> {
+function run(path: string, args: string[], place: { cwd?: string; env?: NodeJS.ProcessEnv } = {}):
+Promise<{ output: string; error: string | null }> {
   return new Promise((resolve) => {
-    const options = { timeout: 10_000, maxBuffer: 1024 * 1024, windowsHide: true };
+    const options = { ...place, timeout: 10_000, maxBuffer: 1024 * 1024, windowsHide: true };
     execFile(path, args, options, (error, stdout) => resolve({ output: stdout, error: error?.message.trim() ?? null }));
   });
 }

@@ -4,7 +4,8 @@ import test from 'node:test';
 import { load } from './load.mjs';
 
 const {
-  chainName, chosenChain, componentNames, configuredChains, loginCommand, namedChains, quoted, splitWords,
+  agentCommand, chainName, chainWords, chosenChain, componentNames, configuredChains, loginCommand, namedChains, namesOf,
+  quoted, splitWords,
 } = await load('chains');
 
 const named = [{ name: 'Tours', components: ['walkthrough', 'my-agent'] }];
@@ -47,14 +48,37 @@ test('words are split as a shell does, and paths of Windows stay', () => {
   }
 });
 
-test('chains of the configuration are read in each form, and nothing else is', () => {
-  const chains = [{ name: 'a', components: ['x', '{"command":"y"}'] }];
-  assert.deepEqual(configuredChains('{"chains":{"a":["x",{"command":"y"}]},"more":1}'), chains);
-  assert.deepEqual(configuredChains('{"chains":{"a":{"components":["x",{"command":"y"}]}}}'), chains);
-  assert.deepEqual(configuredChains('{"chains":[{"name":"a","components":["x",{"command":"y"}]}]}'), chains);
-  for (const text of ['', 'error', '[]', '{}', '{"chains":7}', '{"chains":{"a":[]}}']) {
+test('chains of the configuration run by their names', () => {
+  const place = { file: '/home/me/.config/conductor/conductor.toml', line: 3, column: 9 };
+  const list = {
+    folder: '/project', default: 'work', project: null, more: 1,
+    chains: [
+      { name: 'work', default: true, ...place, components: ['log', 'log#2', 'agent.py'], agent: 'agent.py', agentCommand: 'npx -y a' },
+      { name: 'part', default: false, ...place, components: ['filter'], agent: null, agentCommand: null },
+      { name: 'wrong', default: false, ...place, error: 'there is no component `x`' },
+      { name: '', components: ['x'], agent: 'x', agentCommand: 'x' },
+      null,
+    ],
+  };
+  const chains = configuredChains(JSON.stringify(list));
+  const [work] = chains;
+  assert.deepEqual(chains, [
+    { name: 'work', components: ['log', 'log#2', 'agent.py'], configured: { agentCommand: 'npx -y a' } },
+  ]);
+  assert.deepEqual(chosenChain('work', [...named, ...chains]), { chain: work });
+  assert.deepEqual(chainWords(work), ['--chain', 'work']);
+  assert.deepEqual(namesOf(work), ['log', 'log#2', 'agent.py']);
+  assert.equal(loginCommand('AGENT --login', agentCommand(work)), 'npx -y a --login');
+  for (const text of ['', 'error', '[]', '{}', '{"chains":7}', '{"chains":{"a":["x"]}}', '{"chains":[{"name":"a"}]}']) {
     assert.deepEqual(configuredChains(text), []);
   }
+});
+
+test('chains of the settings run by their components', () => {
+  const [tours] = named;
+  assert.deepEqual(chainWords(tours), ['--', 'walkthrough', 'my-agent']);
+  assert.deepEqual(namesOf({ name: 'x', components: ['tee a', './tee.sh'] }), ['tee', 'tee#2']);
+  assert.equal(agentCommand(tours), 'my-agent');
 });
 
 test('a log-in starts the agent with its own command line', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { load } from './load.mjs';
 
-const { candidates, findConductor, isAtLeast, versionOf } = await load('program');
+const { candidates, chainsOfConfiguration, findConductor, isAtLeast, versionOf } = await load('program');
 
 /** A home with a program that prints something. */
 function home(t, files) {
@@ -54,4 +54,19 @@ test('what is wrong with the program is named', async (t) => {
   assert.match(await problem(join(folder, 'none')), /names no program/);
   assert.match(await problem('some/relative'), /absolute/);
   assert.match(await problem('conductor-that-is-nowhere'), /not in the PATH/);
+});
+
+test('the chains of the configuration are those of the folder, and an older program has none', async (t) => {
+  const { folder } = home(t, {
+    new: `[ "$*" = 'chain list --json' ] || exit 2
+printf '{"chains":[{"name":"%s","components":["%s"],"agentCommand":"x"}]}' "$NAME" "$(basename "$PWD")"`,
+    old: "echo \"error: unrecognized subcommand 'chain'\" >&2; exit 2",
+    'project/file': '',
+  });
+  const place = { folder: join(folder, 'project'), env: { ...process.env, NAME: 'work' } };
+  assert.deepEqual(await chainsOfConfiguration(join(folder, 'new'), place), [
+    { name: 'work', components: ['project'], configured: { agentCommand: 'x' } },
+  ]);
+  assert.deepEqual(await chainsOfConfiguration(join(folder, 'old'), place), []);
+  assert.deepEqual(await chainsOfConfiguration(join(folder, 'none'), place), []);
 });
