@@ -68,10 +68,11 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
     Ok(warnings)
 }
 
+/// A built-in component, if there is one, and a warning.
+type FoundEntry = (Option<&'static components::Entry>, Option<String>);
+
 /// The built-in component that a command names, and a warning. A plain NAME that is also a command on the PATH names none.
-pub(crate) fn entry_of(
-    program: &str,
-) -> Result<(Option<&'static components::Entry>, Option<String>), (ErrorKind, String)> {
+pub(crate) fn entry_of(program: &str) -> Result<FoundEntry, (ErrorKind, String)> {
     let exact = program.strip_prefix(PREFIX);
     let name = exact.unwrap_or(program);
     let Some(entry) = components::find(name) else {

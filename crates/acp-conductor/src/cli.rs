@@ -62,17 +62,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
     ("Run a chain, or a component", &["try", "studio", "agent", "proxy", "component"]),
     (
         "Set it up, and look at it",
-        &[
-            "config",
-            "chain",
-            "trust",
-            "status",
-            "reload",
-            "spent",
-            "audit",
-            "components",
-            "errors",
-        ],
+        &["config", "chain", "trust", "status", "reload", "spent", "audit", "components", "errors"],
     ),
     ("Also", &["demo-agent", "untrust", "completions", "man"]),
 ];

@@ -49,7 +49,9 @@ pub struct Remind {
 }
 
 /// What happens to a reminder outside of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Late {
     /// It depends on the name of the editor.

@@ -98,8 +98,8 @@ struct Table {
     command: Option<OneOrMore<Program>>,
     /// The operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "OneOrMore<Os>")]
-    os: Option<OneOrMore<Os>>,
+    #[schemars(with = "OneOrMore<System>")]
+    os: Option<OneOrMore<System>>,
     /// All of these conditions hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
@@ -141,7 +141,7 @@ struct VariableName(String);
 /// An operating system, or a family of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Os {
+enum System {
     Linux,
     MacOs,
     Windows,
@@ -251,17 +251,21 @@ impl Environment {
     }
 }
 
-impl Os {
-    const ALL: [(&str, Os); 4] =
-        [("linux", Os::Linux), ("macos", Os::MacOs), ("windows", Os::Windows), ("unix", Os::Unix)];
+impl System {
+    const ALL: [(&str, System); 4] = [
+        ("linux", System::Linux),
+        ("macos", System::MacOs),
+        ("windows", System::Windows),
+        ("unix", System::Unix),
+    ];
 
     fn evaluate(self, surroundings: &Surroundings) -> Verdict {
         let os = surroundings.os.as_str();
         let holds = match self {
-            Os::Linux => os == "linux",
-            Os::MacOs => os == "macos",
-            Os::Windows => os == "windows",
-            Os::Unix => os != "windows",
+            System::Linux => os == "linux",
+            System::MacOs => os == "macos",
+            System::Windows => os == "windows",
+            System::Unix => os != "windows",
         };
         Verdict::new(holds, format!("the operating system is {os}"))
     }

@@ -491,8 +491,7 @@ fn expected(line: &str) -> bool {
     let mut words = line.split(' ');
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let notes = ["started", "finished", "warning", "request", "apply", "drop", "reloaded", "not"];
-    notes.contains(&first)
-        || matches!(second, "<" | "finished")
+    notes.contains(&first) || matches!(second, "<" | "finished")
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn an_error_names_the_option_and_gives_a_hint() {
         let spec = spec("context --text a");
-        let why = |values| with_values(&spec, &object(values)).err().expect("an error");
+        let why = |values| with_values(&spec, &object(values)).expect_err("an error");
         let unknown = why(json!({ "each": true, "txet": ["b"] }));
         assert!(unknown.starts_with("option `txet` of context: "), "{unknown}");
         assert!(unknown.contains("did you mean `text`?"), "{unknown}");

@@ -22,6 +22,9 @@ use super::unsupported::ReloadServer;
 /// A client that waits for the result of a reload.
 pub(crate) type ReloadClient = UnboundedSender<Progress>;
 
+/// What a thread that reads the configuration finds.
+type ReadConfig = Result<Box<Config>, String>;
+
 /// How many requests wait for the main loop at most. Further clients wait in the backlog of the socket.
 const MAX_REQUESTS: usize = 8;
 
@@ -32,7 +35,7 @@ pub(crate) struct Reloads {
     requests: Receiver<ReloadClient>,
     hang_ups: HangUps,
     /// What the threads that read the configuration have found.
-    read: (UnboundedSender<Result<Config, String>>, UnboundedReceiver<Result<Config, String>>),
+    read: (UnboundedSender<ReadConfig>, UnboundedReceiver<ReadConfig>),
     /// How many such threads run. Their results come in any order, so only one runs at a time.
     is_reading: bool,
     /// Whether the configuration has to be read once more, because a request came while it was read.
@@ -90,14 +93,17 @@ impl Shell {
             (reloads.reads_again, reloads.is_reading) = (false, true);
             let sender = reloads.read.0.clone();
             // Files can be on a slow disk, so another thread reads them.
-            tokio::task::spawn_blocking(move || sender.send(source.read()));
+            tokio::task::spawn_blocking(move || {
+                // The chain may have ended.
+                let _ = sender.send(source.read().map(Box::new));
+            });
         }
         while let Poll::Ready(Some(read)) = self.reloads.read.1.poll_recv(cx) {
             self.reloads.is_reading = false;
             busy = true;
             match read {
                 Ok(_) if self.reloads.reads_again => {}
-                Ok(config) => self.begin_reload(config),
+                Ok(config) => self.begin_reload(*config),
                 Err(why) => self.end_reload(Report { error: Some(why), ..Report::default() }),
             }
         }

@@ -42,7 +42,7 @@ impl Setup {
         let agent = setup.path("bin/agent").display().to_string();
         setup.write(
             "config/conductor/conductor.toml",
-            &format!(
+            format!(
                 "default = \"mine\"\n[components.me]\ncommand = {agent:?}\n[components.extra]\ncommand = \"log\"\n\
                  [chains.mine]\nproxies = [{{ chain = \"included\" }}]\nagent = \"me\"\n[chains.included]\nproxies = []\n"
             ),

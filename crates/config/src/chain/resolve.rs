@@ -147,7 +147,8 @@ impl Walk<'_> {
     ) -> Result<(), Diagnostic> {
         let (name, chain) = self.configuration.find_chain(&entry.name)?;
         if self.path.contains(name) {
-            let path = [self.path.as_slice(), &[name.value.clone()]].concat().join(" → ");
+            let path =
+                [self.path.as_slice(), std::slice::from_ref(&name.value)].concat().join(" → ");
             let error =
                 Diagnostic::at(&entry.place, format!("the chain `{}` includes itself", name.value));
             return Err(error.label(path).help("remove one of these entries"));

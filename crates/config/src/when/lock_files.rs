@@ -66,11 +66,14 @@ pub(super) struct Packages {
     count: usize,
 }
 
+/// Finds the packages in the text of a lock file.
+type ReadPackages = fn(&str) -> Result<Packages, String>;
+
 /// A format of lock files.
 struct Format {
     file: &'static str,
     /// None if the file is binary.
-    read: Option<fn(&str) -> Result<Packages, String>>,
+    read: Option<ReadPackages>,
 }
 
 impl Language {

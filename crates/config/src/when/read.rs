@@ -8,7 +8,7 @@ use std::str::FromStr;
 use acp_wire::suggestion;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{Condition, Environment, Form, MAX_DEPTH, OneOrMore, Os, Table, VariableName};
+use super::{Condition, Environment, Form, MAX_DEPTH, OneOrMore, System, Table, VariableName};
 
 /// The keys of a condition.
 pub(super) const KEYS: [&str; 10] =
@@ -249,11 +249,11 @@ impl FromStr for VariableName {
     }
 }
 
-impl FromStr for Os {
+impl FromStr for System {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some((_, os)) = Os::ALL.into_iter().find(|(name, _)| *name == text) {
+        if let Some((_, os)) = System::ALL.into_iter().find(|(name, _)| *name == text) {
             return Ok(os);
         }
         let lower = text.to_lowercase();
@@ -263,7 +263,7 @@ impl FromStr for Os {
             "posix" => "unix",
             other => other,
         };
-        let names = Os::ALL.map(|(name, _)| name);
+        let names = System::ALL.map(|(name, _)| name);
         let remedy = match names.contains(&meant) {
             true => format!("write '{meant}'"),
             false => known(meant, &names),
