@@ -160,7 +160,7 @@ export class ChainControl {
     return found;
   }
 
-  /** The chains of conductor's own configuration in the folder of the chain. They are read anew: a file may have changed. */
+  /** The chains of conductor's own configuration in the folder. They are read anew: a file may have changed. */
   async configuredChains(): Promise<ChainSpec[]> {
     const [found, folder] = [await this.program(), usualFolder()];
     if (!('path' in found) || !folder) return [];
