@@ -1,7 +1,7 @@
 //! Lock files: which package a project depends on, in which versions.
 //!
-//! They are searched upward from the folder of the session. The first folder that has one of the language ends the search,
-//! so that a member of a workspace finds the file of the root.
+//! They are searched upward from the folder of the session. The first folder that has one of the language ends the
+//! search, so that a member of a workspace finds the file of the root.
 
 mod javascript;
 mod json;

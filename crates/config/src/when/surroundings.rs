@@ -9,8 +9,8 @@ use super::lock_files::{self, Found, Language};
 
 /// What conditions are evaluated on.
 ///
-/// It remembers what it has read, so that each file is read once and all conditions of a chain see the same bytes. Make a
-/// new one for each evaluation of a chain.
+/// It remembers what it has read, so that each file is read once and all conditions of a chain see the same bytes.
+/// Make a new one for each evaluation of a chain.
 #[derive(Debug)]
 pub struct Surroundings {
     /// The folder in which the editor starts the chain. It is absolute.

@@ -1,7 +1,7 @@
 //! `pnpm-lock.yaml`, versions 5 to 9.
 //!
-//! pnpm writes YAML in one form. The packages are the keys of `packages`, two spaces deep, with their fields four spaces
-//! deep. The file may have two documents: the first one is about pnpm itself.
+//! pnpm writes YAML in one form. The packages are the keys of `packages`, two spaces deep, with their fields four
+//! spaces deep. The file may have two documents: the first one is about pnpm itself.
 
 use super::lines::{indented, unquoted};
 use super::{Language, Packages};

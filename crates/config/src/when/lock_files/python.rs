@@ -37,8 +37,8 @@ fn read_pipfile(text: &str) -> Result<Packages, String> {
     Ok(found)
 }
 
-/// Reads `requirements.txt`. A line is `name[extra]==1.2.3 ; marker --option`. Only `==` gives a version. Included files are
-/// not read.
+/// Reads `requirements.txt`. A line is `name[extra]==1.2.3 ; marker --option`. Only `==` gives a version. Included
+/// files are not read.
 fn read_requirements(text: &str) -> Result<Packages, String> {
     let mut found = Packages::default();
     for line in text.lines() {

@@ -1,7 +1,7 @@
 //! `yarn.lock`, of Yarn 1 and of the later ones (Berry).
 //!
-//! An entry begins with what was asked for, such as `"a@^1", a@^1.2:`. Its fields are two spaces deep. The later ones write
-//! YAML in one form, with the package in `resolution`.
+//! An entry begins with what was asked for, such as `"a@^1", a@^1.2:`. Its fields are two spaces deep. The later ones
+//! write YAML in one form, with the package in `resolution`.
 
 use super::javascript::split_at_version;
 use super::lines::{indented, unquoted};
