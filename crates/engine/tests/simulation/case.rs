@@ -16,6 +16,7 @@
 //! | `stop@17:0` | the conductor gets the command to stop |
 //! | `full@17:0` | the next endpoint for MCP clients cannot be opened |
 //! | `absent@17:2` | the next start of seat 2 fails |
+//! | `reload@17:2` | the chain gets another configuration, in which the component in seat 2 has changed |
 //!
 //! The policy may be followed by options:
 //!
@@ -73,10 +74,11 @@ pub enum FailureKind {
     Stop,
     Full,
     Absent,
+    Reload,
 }
 
 impl FailureKind {
-    pub const ALL: [(&'static str, FailureKind); 10] = [
+    pub const ALL: [(&'static str, FailureKind); 11] = [
         ("die", FailureKind::Die),
         ("shut", FailureKind::Shut),
         ("stall", FailureKind::Stall),
@@ -87,6 +89,7 @@ impl FailureKind {
         ("stop", FailureKind::Stop),
         ("full", FailureKind::Full),
         ("absent", FailureKind::Absent),
+        ("reload", FailureKind::Reload),
     ];
 }
 

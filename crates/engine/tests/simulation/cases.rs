@@ -255,6 +255,10 @@ pub fn random(seed: u64) -> Case {
         let seat = 1 + random.below(count.into()) as u16;
         failures.push(failure(FailureKind::Absent, random.below(100), seat));
     }
+    if random.chance(5) {
+        let seat = 1 + random.below(count.into()) as u16;
+        failures.push(failure(FailureKind::Reload, random.below(200), seat));
+    }
     if random.chance(3) {
         // A proxy that exits on unknown greetings and also fails otherwise uses up its restarts too soon.
         let reactions = if failures.is_empty() { 3 } else { 2 };

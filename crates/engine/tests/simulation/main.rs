@@ -147,6 +147,19 @@ fn a_component_may_be_killed_at_every_line() {
     run_all("single kills", cases);
 }
 
+/// No request fails: the chain changes only while it is at rest.
+#[test]
+fn a_component_may_get_another_configuration_at_every_line() {
+    let mut cases = Vec::new();
+    for topology in TOPOLOGIES {
+        for (scenario, thin) in [("short", 1), ("tool", 2), ("usage", 5), ("turns", 17)] {
+            let reloads = cases::singles(topology, scenario, "restart", &[FailureKind::Reload]);
+            cases.extend(sample(reloads, thin));
+        }
+    }
+    run_all("reloads", cases);
+}
+
 #[test]
 fn components_may_be_killed_at_every_pair_of_lines() {
     for topology in TOPOLOGIES {

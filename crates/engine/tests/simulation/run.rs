@@ -2,7 +2,7 @@
 
 use acp_wire::Message;
 use engine::journal::Recorder;
-use engine::{Command, Input, Overdue};
+use engine::{Command, Input, Overdue, Reload};
 use router::{ExitCause, Seat, Time};
 
 use crate::case::{Case, Failure, FailureKind};
@@ -213,6 +213,19 @@ impl World {
             }
             FailureKind::Full => self.endpoints.fails_next = true,
             FailureKind::Absent => self.absent[seat] = true,
+            FailureKind::Reload => {
+                let (setup, changed) = (self.setup.clone(), Seat(failure.seat));
+                let reload = Reload {
+                    chain: setup.chain,
+                    rules: setup.rules,
+                    facts: setup.facts,
+                    kept_telemetry: setup.kept_telemetry,
+                    restarted: vec![changed],
+                    tapped: true,
+                    notices: Vec::new(),
+                };
+                return self.input(Input::Reload(Box::new(reload)));
+            }
             FailureKind::Stop => {
                 self.record_failure();
                 return self.input(Input::Command(Command::Stop));
@@ -286,7 +299,10 @@ impl World {
                 FailureKind::Die | FailureKind::Shut | FailureKind::Stall | FailureKind::Absent => {
                     ends_chain(failure.seat)
                 }
-                FailureKind::Cancel | FailureKind::CancelSession | FailureKind::Full => false,
+                FailureKind::Cancel
+                | FailureKind::CancelSession
+                | FailureKind::Full
+                | FailureKind::Reload => false,
             });
         match excused {
             true => Ok(()),
