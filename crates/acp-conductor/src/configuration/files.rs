@@ -60,7 +60,7 @@ impl Files {
 pub fn user_file() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     if let Some(file) = set("CONDUCTOR_CONFIG") {
-        return Some(std::path::absolute(&file).unwrap_or(file));
+        return Some(file);
     }
     let absolute = |it: &PathBuf| it.is_absolute();
     let folder = set("XDG_CONFIG_HOME").filter(absolute);
@@ -84,6 +84,12 @@ pub fn user_file() -> Option<PathBuf> {
 pub fn user_source() -> Result<Option<Source>, Diagnostic> {
     let Some(path) = user_file() else { return Ok(None) };
     let is_named = std::env::var_os("CONDUCTOR_CONFIG").is_some_and(|it| !it.is_empty());
+    if is_named && !path.is_absolute() {
+        // It would depend on the folder in which the editor starts the conductor, and so could be a file of a project.
+        let error = format!("CONDUCTOR_CONFIG is not an absolute path: {}", path.display());
+        let error = Diagnostic::plain(error).of_kind(ErrorKind::UnreadableFile);
+        return Err(error.help("write the whole path, from the root of the file system"));
+    }
     match Source::read_if_exists(&path)? {
         None if is_named => {
             let error = format!("there is no file {}", path.display());

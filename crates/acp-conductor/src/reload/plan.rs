@@ -60,6 +60,11 @@ pub(crate) fn files_of(spec: &Spec) -> Vec<FileStamp> {
 }
 
 impl Plan {
+    /// Whether nothing changes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.report.is_empty() && self.reload.notices.is_empty()
+    }
+
     /// Compares a new configuration with the running chain. `setup` is the set-up that a chain with the new configuration
     /// would start with.
     ///

@@ -128,8 +128,12 @@ impl Shell {
         };
         match Plan::make(&running, config, setup) {
             Err(why) => self.end_reload(Report { error: Some(why), ..Report::default() }),
-            Ok(plan) if plan.report.is_empty() && plan.reload.notices.is_empty() => {
-                self.end_reload(Report::default());
+            // A plan that waits is replaced, even by one that changes nothing.
+            Ok(plan) if plan.is_empty() && self.reloads.plan.is_none() => {
+                // The clients get the report of the components that are being started.
+                if self.reloads.starting.is_none() {
+                    self.end_reload(Report::default());
+                }
             }
             Ok(plan) => {
                 let reload = Box::new(plan.reload.clone());

@@ -143,11 +143,16 @@ pub fn set_environment(command: &mut Command, bin: &Path, home: &Path) {
         .env_remove("XDG_CONFIG_HOME");
 }
 
+/// The variable that a block exports is set in the next blocks of the page, as in a terminal.
+const KEEP_VARIABLES: &str = r#"if [ -f "$HOME/.variables" ]; then . "$HOME/.variables"; fi
+trap 'export -p | grep " CONDUCTOR_CONFIG=" >"$HOME/.variables" || true' EXIT"#;
+
 /// Runs a block, and returns what it prints.
 fn run(block: &Block, bin: &Path, home: &Path) -> String {
     let mut shell = Command::new("bash");
     // Both streams go to one pipe, as to a terminal.
-    shell.args(["-e", "-o", "pipefail", "-c", &format!("exec 2>&1\n{}", block.text)]);
+    let text = format!("exec 2>&1\n{KEEP_VARIABLES}\n{}", block.text);
+    shell.args(["-e", "-o", "pipefail", "-c", &text]);
     set_environment(&mut shell, bin, home);
     shell.stdin(Stdio::null());
     let output = with_timeout(&block.place(), move || shell.output().expect("bash"));
