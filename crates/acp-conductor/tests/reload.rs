@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
-use testkit::test_chain::{ScriptedComponent, TestChain, directory, wait_until};
+use testkit::test_chain::{ScriptedComponent, TestChain, assert_gone, directory, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_conductor");
 
@@ -71,10 +71,19 @@ impl Reloaded {
         report(self.begin_reload().wait_with_output().expect("an output"))
     }
 
+    fn status(&self) -> Value {
+        let output = self.command(&["status", "--json"]).output().expect("the conductor starts");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// The process id of the component next to the editor.
+    fn pid_of_first(&self) -> u32 {
+        self.status()[0]["components"][0]["pid"].as_u64().expect("a process id") as u32
+    }
+
     /// The components that `conductor status` shows, with their states.
     fn components(&self) -> Vec<(String, String)> {
-        let output = self.command(&["status", "--json"]).output().expect("the conductor starts");
-        let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let status = self.status();
         let components = status[0]["components"].as_array().cloned().unwrap_or_default();
         let text = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
         components.iter().map(|it| (text(it, "name"), text(it, "state"))).collect()
@@ -168,10 +177,11 @@ fn a_proxy_joins_a_running_chain_with_its_sessions_and_leaves_it_again() {
     assert_eq!(chain.names(), ["p1", "p2", "agent"]);
     round_trip(&mut chain.test, &mut [&mut p1, &mut p2], &mut agent);
 
+    let pid = chain.pid_of_first();
     chain.write(&["p2", "agent"], "");
     let told = chain.reload();
     assert_eq!(told["removed"], json!(["p1"]), "{told}");
-    assert_eq!(p1.next_line(), None);
+    assert_gone(pid, "p1");
     assert_eq!(chain.names(), ["p2", "agent"]);
     round_trip(&mut chain.test, &mut [&mut p2], &mut agent);
 
