@@ -248,3 +248,60 @@ fn names_value(why: &str, value: &Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use acp_wire::dialect::Generation;
+    use config::source::Source;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn specs(text: &str, mode: Mode) -> Result<Vec<Spec>, Diagnostic> {
+        let source = Source::from_bytes(Path::new("/u/c.toml"), text.into()).expect("text");
+        let configuration = Configuration::load([source], super::super::built_ins())?;
+        let surroundings = Surroundings::new("/", [("HOME", "/home/me")], "linux");
+        let chain = configuration.chain("a", &surroundings)?;
+        of_chain(&configuration, &chain, mode, &surroundings)
+    }
+
+    const CHAIN: &str = "[components.p]\ncommand = \"./p\"\nargs = [\"${HOME}\"]\nenv = { A = \"b\" }\ncwd = \"w\"\ndialect = \"P3\"\n\
+                         guard = true\non-crash = \"restart,bypass\"\nrestarts = \"1/2\"\nupdates = \"all\"\n\
+                         [components.f]\ncommand = \"filter\"\nargs = [\"--notice\"]\noptions = { toward_agent = \"block\" }\n\
+                         [chains.a]\nproxies = [\"p\", \"f\", \"p\"]\nagent = \"demo-agent\"\n";
+
+    #[test]
+    fn each_key_of_a_component_becomes_a_part_of_its_spec() {
+        let specs = specs(CHAIN, Mode::Agent).expect("valid");
+        let [p, f, _, agent] = specs.as_slice() else { panic!("{specs:?}") };
+        assert_eq!(Path::new(&p.program), Path::new("/u/./p"));
+        assert_eq!((p.name.as_str(), p.args.as_slice()), ("p", &["/home/me".to_owned()][..]));
+        assert_eq!(p.env, [("A".to_owned(), "b".to_owned())]);
+        assert_eq!(p.directory.as_deref(), Some(Path::new("/u/w")));
+        assert_eq!((p.dialect, p.guard), (Generation::from_name("P3"), true));
+        assert_eq!(p.on_crash, Some(OnCrash::RestartThen(Fallback::Bypass)));
+        assert!(p.on_crash_named);
+        assert_eq!(p.restarts, Some(Restarts { max: 1, within: Duration::from_secs(2) }));
+        assert_eq!(p.updates, Some(Updates(UpdateFilter::All)));
+        assert_eq!(
+            (f.program.as_str(), f.args.as_slice()),
+            ("filter", &["--notice".to_owned()][..])
+        );
+        assert_eq!(f.options["toward_agent"], "block");
+        assert_eq!(agent.program, "builtin:demo-agent");
+        // A component that is used twice gets a suffix, as on the command line.
+        let config = Config::new(Mode::Agent, specs);
+        let names: Vec<&str> = config.components.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["p", "f", "p#2", "demo-agent"]);
+    }
+
+    #[test]
+    fn a_chain_that_is_a_proxy_has_no_agent() {
+        let specs = specs(CHAIN, Mode::Proxy).expect("valid");
+        let names: Vec<&str> = specs.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["p", "f", "p"]);
+    }
+}
