@@ -6,7 +6,7 @@
 //!
 //! - `files`: finds, reads and merges the files of the user and of the project, if the user trusts it
 //! - `options`: the options of the command line, and how the settings of the files fill them
-//! - `specs`: from a component of a file to a [`Spec`](crate::Spec), with errors at the place in the file
+//! - `specs`: from a component of a file to a [`Spec`], with errors at the place in the file
 
 mod files;
 mod options;

@@ -233,7 +233,7 @@ impl Stages {
     }
 
     /// The stages of a chain that has not started. `broker` is `None` if the chain does not need MCP over ACP.
-    /// `forwards_telemetry` and `kept_telemetry`: see [`Setup`](crate::Setup).
+    /// `forwards_telemetry` and `kept_telemetry`: see [`Setup`].
     pub fn new(
         chain: Chain,
         rules: Rules,

@@ -139,7 +139,8 @@ pub async fn wait_for_signal(include_interrupt: bool) {
 struct Signals {
     /// SIGINT, which is Ctrl-C.
     interrupt: bool,
-    /// SIGHUP.
+    /// SIGHUP. Other systems have no such signal.
+    #[cfg_attr(not(unix), allow(dead_code))]
     hang_up: bool,
 }
 
