@@ -322,7 +322,7 @@ export class ChainControl {
 
   private keeper(): Keeper | null {
     const storage = this.context.storageUri;
-    if (!storage || settings.keptConversations() === 0) return null;
+    if (!storage) return null;
     const conversations = () => this.run?.editor.conversations() ?? [];
     return new Keeper(join(storage.fsPath, 'conversations'), settings.keptConversations, conversations, {
       problem: (text) => this.log.write('warn', text),

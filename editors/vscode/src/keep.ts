@@ -4,50 +4,34 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, wri
 import { join } from 'node:path';
 import type { Conversation } from 'acp-conductor-client';
 import { decodeFrame, type Entry } from 'acp-conductor-client/link';
+import { noteId, shortened } from './shorten';
 
-/** The largest file, in UTF-16 units of its JSON. Older entries are left out. */
+/** The largest file, in UTF-16 units of its JSON. What is larger is shortened. */
 const mostUnits = 2 * 1024 * 1024;
+/** The largest entry, so that several fit. */
+const mostUnitsOfEntry = mostUnits / 8;
 /** Files larger than this were not written by us. */
-const mostBytes = 4 * mostUnits;
+const mostBytes = 8 * mostUnits;
 /** How long changes wait to be written together. */
 const writeAfterMs = 400;
+/** Writing may take this part of the time. */
+const partForWriting = 1 / 20;
 const indexFile = 'current.json';
 
 /** Whether there is something that a person would miss. */
 export function isWorthKeeping(conversation: Conversation): boolean {
   return conversation.entries.some(([, entry]) => entry.kind === 'user' || entry.kind === 'agent'
-    || (entry.kind === 'draft' && entry.text.trim() !== ''));
+    || (entry.kind === 'draft' && entry.text.trim() !== '')) || conversation.entries.some(([id]) => id === noteId);
 }
 
 /** A conversation as a text: a frame of the link with two topics. */
-export function encode(conversation: Conversation, most: number = mostUnits): string {
+export function encode(conversation: Conversation, most = mostUnits, mostOfOne = mostUnitsOfEntry): string {
   const { id, session } = conversation;
-  const entries = newest(conversation.entries, most);
+  const entries = shortened(conversation.entries, most, mostOfOne);
   return JSON.stringify([
     { t: 'snap', topic: 'sessions', at: 0, entries: [[id, { ...session, kind: 'session' }]] },
     { t: 'snap', topic: `session/${id}`, at: 0, entries },
   ]);
-}
-
-/** The last entries that fit. Drafts and settings fit always: they are small, and there is one of each. */
-function newest(entries: Conversation['entries'], most: number): Conversation['entries'] {
-  let left = most;
-  const kept: Conversation['entries'] = [];
-  for (const [id, entry] of [...entries].reverse()) {
-    const needed = entry.kind === 'draft' || entry.kind === 'settings' || entry.kind === 'turn';
-    const size = JSON.stringify(entry).length + id.length;
-    if (!needed && size > left) {
-      left = 0;
-      continue;
-    }
-    left -= size;
-    kept.unshift([id, entry]);
-  }
-  if (kept.length < entries.length) {
-    const text = 'Earlier messages of this conversation were too long to be kept.';
-    kept.unshift(['note:kept', { kind: 'note', text }]);
-  }
-  return kept;
 }
 
 /** The conversation of a text, or null if it is none. Entries that cannot be read are left out. */
@@ -82,6 +66,8 @@ export class Keeper {
   /** A hash: the words of a chain may contain secrets. */
   private chain = '';
   private timer: ReturnType<typeof setTimeout> | undefined;
+  /** How long changes wait now: longer while large conversations are written. */
+  private pauseMs = writeAfterMs;
 
   constructor(
     private readonly folder: string,
@@ -90,7 +76,10 @@ export class Keeper {
     private readonly report: { problem(text: string): void; kept(conversations: number): void },
   ) {}
 
-  /** What was kept, the oldest first, and the one to continue. Files that cannot be read are left alone. */
+  /**
+   * What was kept, the oldest first, and the one to continue. Conversations above the limit are deleted. Files that cannot be
+   * read are left alone.
+   */
   load(chain: readonly string[]): Kept {
     this.chain = createHash('sha256').update(JSON.stringify(chain)).digest('hex');
     const conversations: Conversation[] = [];
@@ -100,6 +89,10 @@ export class Keeper {
       if (found) conversations.push(found);
     }
     const kept = chosen(conversations, this.most()).reverse();
+    for (const conversation of conversations) {
+      if (isWorthKeeping(conversation) && !kept.includes(conversation)) this.forget(conversation.id);
+    }
+    if (this.most() === 0) for (const name of [...this.files(), indexFile]) this.remove(name);
     const index = indexOf(this.read(indexFile));
     // The agent of another chain does not know the session.
     const same = index?.chain === this.chain && kept.some(({ id }) => id === index.current);
@@ -124,7 +117,7 @@ export class Keeper {
   /** A conversation is gone because the person has closed it, or because it has another id now. */
   forget(id: string): void {
     this.changed.delete(id);
-    this.attempt(() => rmSync(join(this.folder, fileName(id)), { force: true }));
+    this.remove(fileName(id));
   }
 
   /** Writes everything that has changed. It is short, and runs to its end also while the window closes. */
@@ -132,9 +125,10 @@ export class Keeper {
     clearTimeout(this.timer);
     this.timer = undefined;
     if (this.changed.size === 0 && !this.currentChanged) return;
+    const started = Date.now();
     const all = this.source();
     const kept = chosen(all, this.most());
-    this.attempt(() => {
+    if (this.most() > 0) this.attempt(() => {
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
       for (const conversation of kept) {
         if (this.changed.has(conversation.id)) this.write(fileName(conversation.id), encode(conversation));
@@ -148,10 +142,11 @@ export class Keeper {
     }
     this.changed.clear();
     this.currentChanged = false;
+    this.pauseMs = Math.max(writeAfterMs, (Date.now() - started) / partForWriting);
   }
 
   private later(): void {
-    this.timer ??= setTimeout(() => this.flush(), writeAfterMs);
+    this.timer ??= setTimeout(() => this.flush(), this.pauseMs);
   }
 
   private files(): string[] {
@@ -177,6 +172,10 @@ export class Keeper {
     const part = `${path}.${process.pid}.part`;
     writeFileSync(part, text, { mode: 0o600 });
     renameSync(part, path);
+  }
+
+  private remove(name: string): void {
+    this.attempt(() => rmSync(join(this.folder, name), { force: true }));
   }
 
   private attempt(work: () => void): void {

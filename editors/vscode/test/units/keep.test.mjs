@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { load } from './load.mjs';
 
-const { chosen, decode, encode, fileName, Keeper } = await load('keep');
+const { chosen, decode, encode, fileName, isWorthKeeping, Keeper } = await load('keep');
 
 const conversation = (id, time, ...texts) => ({
   id, session: { title: `Session ${id}`, cwd: '/p', state: 'idle', time },
@@ -43,6 +43,59 @@ test('of a conversation that is too long, the newest entries and the draft are k
   const kept = decode(encode(one, 300));
   assert.deepEqual(kept.entries.map(([, entry]) => entry.kind), ['note', 'draft', 'user']);
   assert.equal(kept.entries.at(-1)[1].text, 'new');
+});
+
+const said = (kind, index, text) => [`m:${index}`, {
+  kind, text, time: index, ...(kind === 'user' ? { attachments: [], queued: false } : { open: false, blocks: [] }),
+}];
+const image = (length) => ({ block: 'image', mime: 'image/png', data: 'A'.repeat(length) });
+const tool = (index, length) => [`t:${index}`, {
+  kind: 'tool', title: `Read ${index}`, tool: 'read', status: 'completed', blocks: [], terminals: [], places: [],
+  diffs: [{ path: 'a.txt', old: null, new: 'x'.repeat(length) }], input: { path: 'a.txt' }, output: 'y'.repeat(length),
+  time: index, ms: 1,
+}];
+
+test('one large message does not cost the others', () => {
+  const one = conversation('s', 1);
+  const small = Array.from({ length: 20 }, (_, index) => said(index % 2 ? 'agent' : 'user', index, `message ${index}`));
+  const withImage = said('agent', 98, 'here it is');
+  withImage[1].blocks = [image(2_200_000), image(40)];
+  for (const large of [withImage, said('user', 99, 'x'.repeat(3_000_000)), tool(97, 3_000_000)]) {
+    for (const entries of [[...small, large], [large, ...small], [...small, large, said('user', 100, 'last')]]) {
+      const text = encode({ ...one, entries });
+      assert.ok(text.length < 2 * 1024 * 1024);
+      const kept = decode(text);
+      assert.deepEqual(kept.entries.map(([id]) => id), entries.map(([id]) => id));
+      for (const [id, entry] of kept.entries.filter(([id]) => id !== large[0])) {
+        assert.deepEqual(entry, entries.find((it) => it[0] === id)[1]);
+      }
+      assert.ok(isWorthKeeping(kept));
+    }
+  }
+  const kept = decode(encode({ ...one, entries: [...small, withImage] })).entries.at(-1)[1];
+  assert.equal(kept.text, 'here it is');
+  assert.deepEqual(kept.blocks, [
+    { block: 'other', about: 'image (image/png), which was too large to be kept' }, image(40),
+  ]);
+});
+
+test('of a long conversation with large outputs, what was said first stays', () => {
+  const entries = [said('user', 0, 'the question'), ...Array.from({ length: 60 }, (_, index) => tool(index, 300_000))];
+  const kept = decode(encode({ ...conversation('s', 1), entries }));
+  assert.ok(isWorthKeeping(kept));
+  assert.equal(kept.entries.find(([, entry]) => entry.kind === 'user')[1].text, 'the question');
+  assert.equal(kept.entries.at(-1)[0], 't:59');
+  // What is kept once is the same when it is kept again.
+  assert.deepEqual(decode(encode(kept)), kept);
+});
+
+test('a draft is kept as it is, and a text never ends with half of a character', () => {
+  const draft = ['draft', { kind: 'draft', text: 'd'.repeat(1_000_000) }];
+  const emoji = said('agent', 1, '🎉'.repeat(400_000));
+  const kept = decode(encode({ ...conversation('s', 1), entries: [said('user', 0, 'hi'), emoji, draft] }));
+  assert.deepEqual(kept.entries.at(-1), draft);
+  assert.equal(kept.entries[1][1].text.isWellFormed(), true);
+  assert.equal(kept.entries[0][1].text, 'hi');
 });
 
 test('empty conversations are not kept, and the oldest are dropped', () => {
@@ -90,6 +143,31 @@ test('a closed conversation is gone, and so is one above the limit', (t) => {
   assert.deepEqual(make().load([]).conversations.map(({ id }) => id), ['b', 'c']);
   keeper.forget('b');
   assert.deepEqual(make().load([]).conversations.map(({ id }) => id), ['c']);
+});
+
+test('a lower limit deletes what is above it, and a limit of 0 deletes all', (t) => {
+  const source = Array.from({ length: 5 }, (_, index) => conversation(`s${index}`, index, 'x'));
+  let most = 5;
+  const folder = join(mkdtempSync(join(tmpdir(), 'conductor-keep-')), 'conversations');
+  t.after(() => rmSync(join(folder, '..'), { recursive: true, force: true }));
+  const report = { problem: (text) => assert.fail(text), kept: () => {} };
+  const make = () => new Keeper(folder, () => most, () => source, report);
+  const keeper = make();
+  for (const { id } of source) keeper.touch(id);
+  keeper.show('s4');
+  keeper.flush();
+  assert.equal(readdirSync(folder).length, 6);
+  most = 2;
+  assert.deepEqual(make().load([]).conversations.map(({ id }) => id), ['s3', 's4']);
+  assert.equal(readdirSync(folder).length, 3);
+  most = 0;
+  assert.deepEqual(make().load([]), { conversations: [], current: null });
+  assert.deepEqual(readdirSync(folder), []);
+  const last = make();
+  last.touch('s1');
+  last.show('s1');
+  last.flush();
+  assert.deepEqual(readdirSync(folder), []);
 });
 
 test('other files and broken ones do no harm, and a folder that cannot be written is reported', (t) => {
