@@ -158,8 +158,11 @@ export class Editor {
 
   /** Ends the program and all of its processes. Open questions are cancelled. */
   async stop(): Promise<void> {
+    // At once: the chain may take seconds to end, and the caller may not have them.
+    const commands = this.requests.end();
     if (this.core.connection) await this.core.connection.stop();
     else this.onEnd(null);
+    await commands;
     await this.requests.end();
   }
 

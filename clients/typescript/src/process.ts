@@ -6,10 +6,11 @@ import { messageOf } from './rpc-error';
 import { plain } from './printable';
 import type { Program } from './program';
 
+// Together less than the five seconds after which VS Code kills its extensions.
 /** How long a program may take to end after its input was closed. */
-const closeMs = 3000;
+const closeMs = 2000;
 /** How long a program may take to end after it was asked to. */
-const terminateMs = 2000;
+const terminateMs = 800;
 /** How long processes that a program has left behind may take to end. */
 const leftMs = 500;
 /** How long the output may take to end after the program has exited. Another process may keep it open. */

@@ -2,14 +2,15 @@
 // `terminal/release`.
 //
 // A terminal is a command in its own process group, whose output is kept. The command has no input and no terminal
-// device, so programs do not ask questions. When a terminal is released, all of its processes are killed.
-import { type ChildProcess, spawn } from 'node:child_process';
+// device, so programs do not ask questions. When a terminal is released, or when this process ends, all of its processes are
+// killed.
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { delimiter, isAbsolute, resolve } from 'node:path';
 import { at, list, text, whole } from './json';
 import { endGroup, signalGroup } from './process';
 import { internal, invalidParams, messageOf } from './rpc-error';
 import { TerminalOutput } from './terminal-output';
+import { spawnWatched, type Watched } from './watched';
 
 /** The most terminals that are not released. */
 const mostTerminals = 64;
@@ -90,19 +91,16 @@ class Terminal {
   readonly output: TerminalOutput;
   exit: ExitStatus | null = null;
   readonly exited: Promise<ExitStatus>;
-  private readonly child: ChildProcess;
+  private readonly watched: Watched;
   /** What was reported: the number of bytes, and whether the command had exited. */
   private reported = { total: 0, exited: false };
 
   constructor({ program, args, env, folder, limit }: CommandLine, changed: () => void) {
     this.output = new TerminalOutput(limit);
     if (!isWindows) checkProgram(program, folder, env);
-    // One pipe for both outputs, so that lines of both keep their order.
-    const [command, words] = isWindows ? [program, args] : ['/bin/sh', ['-c', 'exec "$0" "$@" 2>&1', program, ...args]];
-    this.child = spawn(command, words, {
-      cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'], detached: !isWindows, windowsHide: true,
-    });
-    for (const stream of [this.child.stdout, this.child.stderr]) {
+    this.watched = spawnWatched(program, args, { cwd: folder, env });
+    const { child, outputEnded } = this.watched;
+    for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (bytes: Buffer) => {
         this.output.push(bytes);
         changed();
@@ -117,13 +115,13 @@ class Terminal {
         changed();
         resolve(exit);
       };
-      this.child.once('error', (error) => {
+      child.once('error', (error) => {
         this.output.push(Buffer.from(messageOf(error)));
         finish({ exitCode: null, signal: null });
       });
-      this.child.once('exit', (exitCode, signal) => {
+      child.once('exit', (exitCode, signal) => {
         const timer = setTimeout(() => finish({ exitCode, signal }), outputMs);
-        this.child.once('close', () => {
+        void outputEnded.then(() => {
           clearTimeout(timer);
           finish({ exitCode, signal });
         });
@@ -133,14 +131,17 @@ class Terminal {
 
   /** Asks the command to exit, and kills it if it does not. */
   terminate(): void {
-    if (!this.exit && this.child.pid !== undefined) void endGroup(this.child.pid, killMs);
+    const { pid } = this.watched.child;
+    if (!this.exit && pid !== undefined) void endGroup(pid, killMs);
   }
 
   /** Kills all processes. */
   kill(): void {
-    if (this.child.pid === undefined) return;
-    if (isWindows) void endGroup(this.child.pid, 0);
-    else signalGroup(this.child.pid, 'SIGKILL');
+    const { child: { pid }, isUnwatched } = this.watched;
+    if (pid === undefined) return;
+    if (isWindows) void (this.exit ?? endGroup(pid, 0));
+    // A group without a watcher was ended. Its number may be that of another process by now.
+    else if (!this.exit || !isUnwatched()) signalGroup(pid, 'SIGKILL');
   }
 
   /** The output and the exit status, if they have changed since the last call. */

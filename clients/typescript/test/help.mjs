@@ -12,7 +12,10 @@ process.on('exit', () => rmSync(built, { recursive: true, force: true }));
 let count = 0;
 
 /** Imports modules of src/ as one bundle. */
-export async function load(...modules) {
+export const load = async (...modules) => import(await bundle(...modules));
+
+/** The URL of a bundle of modules of src/. */
+async function bundle(...modules) {
   const outfile = join(built, `${(count += 1)}.mjs`);
   const contents = modules.map((name) => `export * from ${JSON.stringify(`./src/${name}`)};`).join('\n');
   await build({
@@ -25,10 +28,12 @@ export async function load(...modules) {
     outfile,
     logLevel: 'warning',
   });
-  return import(pathToFileURL(outfile).href);
+  return pathToFileURL(outfile).href;
 }
 
-const library = await load('index.ts', 'link/index.ts');
+/** The URL of the library, for other processes. */
+export const libraryFile = await bundle('index.ts', 'link/index.ts');
+const library = await import(libraryFile);
 export const { Editor, filesIn, LinkHost, Topics, Replica, decodeFrame } = library;
 
 /** The program `conductor`. */
