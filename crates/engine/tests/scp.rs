@@ -347,6 +347,65 @@ fn a_message_for_a_bypassed_component_reaches_no_other_one() {
 }
 
 /// The component has crashed on such messages before, so they are routed around it.
+/// A component that a reload has removed still owns the panels that the editor shows. Another component may have one with
+/// the same id.
+#[test]
+fn a_message_for_a_removed_component_reaches_no_other_one() {
+    check_live(
+        "editor p1 p2 agent",
+        r##"
+        p1    > _scp/html_panel/show {"id":"a"}
+        editor < _scp/html_panel/show {"id":"a"}
+        p2    > _scp/html_panel/show {"id":"a"}
+        p1    < ~_scp/html_panel/show {"id":"conductor.0.2.a"}
+        p1    > _scp/html_panel/show {"id":"conductor.0.2.a"}
+        editor < _scp/html_panel/show {"id":"conductor.0.2.a"}
+        agent > _scp/file_comment/show {"id":"b"}
+        p2    < ~_scp/file_comment/show {"id":"conductor.0.3.b"}
+        p2    > _scp/file_comment/show {"id":"conductor.0.3.b"}
+        p1    < ~_scp/file_comment/show {"id":"conductor.0.3.b"}
+        p1    > _scp/file_comment/show {"id":"conductor.0.3.b"}
+        editor < _scp/file_comment/show {"id":"b"}
+        reload agent
+        reloaded
+        editor > _scp/html_panel/event {"id":"a","value":"private"}
+        editor > _scp/html_panel/event {"id":"conductor.0.2.a","value":"private"}
+        editor > _scp/html_panel/event 5 {"id":"a"}
+        editor < error 5 {"code":-32602,…
+        editor > _scp/file_comment/reply {"id":"b"}
+        agent < _scp/file_comment/reply {"id":"b"}
+        "##,
+    );
+}
+
+/// In proxy mode, the message must not go to a component behind the chain either.
+#[test]
+fn a_message_for_a_removed_component_does_not_leave_a_chain_in_proxy_mode() {
+    check_live(
+        "outer p1 p2",
+        r##"
+        p1    > _scp/html_panel/show {"id":"a"}
+        outer < _scp/html_panel/show {"id":"a"}
+        outer > ~_scp/html_panel/show {"id":"b"}
+        p2    < ~_scp/html_panel/show {"id":"conductor.0.0.b"}
+        p2    > _scp/html_panel/show {"id":"conductor.0.0.b"}
+        p1    < ~_scp/html_panel/show {"id":"conductor.0.0.b"}
+        p1    > _scp/html_panel/show {"id":"conductor.0.0.b"}
+        outer < _scp/html_panel/show {"id":"b"}
+        p1    > _scp/html_panel/show {"id":"b"}
+        outer < _scp/html_panel/show {"id":"conductor.0.1.b"}
+        reload p2
+        reloaded
+        outer > _scp/html_panel/event {"id":"a","value":"private"}
+        outer > _scp/html_panel/event {"id":"conductor.0.1.b","value":"private"}
+        outer > _scp/html_panel/event {"id":"b"}
+        p2    < _scp/html_panel/event {"id":"conductor.0.0.b"}
+        p2    > ~_scp/html_panel/event {"id":"conductor.0.0.b"}
+        outer < ~_scp/html_panel/event {"id":"b"}
+        "##,
+    );
+}
+
 #[test]
 fn a_message_that_skips_its_owner_reaches_no_other_component() {
     check_live(

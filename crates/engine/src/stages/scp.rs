@@ -131,13 +131,20 @@ impl Stages {
             _ if from.is_component() => return Decision::Stray,
             _ => {}
         }
+        if self.scp.marks.split(&subject.id).is_some() {
+            // The owner has left the chain. A component behind the chain has no ids with marks of this chain.
+            return Decision::Stray;
+        }
         let text = subject.id.text().unwrap_or_default();
         let owner = self.scp.outer_ids.owner(subject.kind, &text);
         // In proxy mode, an id that no component of this chain has shown belongs to a component behind it.
-        let behind = (self.router.chain().mode == Mode::Proxy).then_some(Seat::OUTER);
+        let behind = (chain.mode == Mode::Proxy).then_some(Seat::OUTER);
         match owner.or(behind) {
-            Some(owner) => Decision::Replace(self.scp.marks.add(owner.0, &subject.id)),
-            None => Decision::Stray,
+            // A component that a reload has removed still owns the panels that it has shown.
+            Some(owner) if self.is_owner(owner) => {
+                Decision::Replace(self.scp.marks.add(owner.0, &subject.id))
+            }
+            _ => Decision::Stray,
         }
     }
 
@@ -183,12 +190,16 @@ impl Stages {
     /// The owner in the mark of an id, and the id without the mark. `None` if the id has no mark of this chain.
     fn marked_owner(&self, id: &Json) -> Option<(Seat, Json)> {
         let (owner, id) = self.scp.marks.split(id)?;
+        self.is_owner(Seat(owner)).then_some((Seat(owner), id))
+    }
+
+    /// Whether panels and comments can belong to this peer. After a reload, a component may not be in the chain any more.
+    fn is_owner(&self, seat: Seat) -> bool {
         let chain = self.router.chain();
-        let exists = match Seat(owner) {
+        match seat {
             Seat::OUTER => chain.mode == Mode::Proxy,
-            owner => chain.contains(owner),
-        };
-        exists.then_some((Seat(owner), id))
+            seat => chain.contains(seat),
+        }
     }
 
     /// Whether a component is nearer to the editor than another one.
