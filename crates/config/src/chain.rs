@@ -8,7 +8,7 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::file::{Chain, Component, File, Named, Settings};
@@ -146,9 +146,9 @@ impl Configuration {
         self.env_files.insert(path, None);
     }
 
-    /// The paths of the env-files that a file names. A path with a variable that is not set is left out: the component cannot be
-    /// started.
-    pub fn env_files_of(&self, source: &Source, surroundings: &Surroundings) -> Vec<PathBuf> {
+    /// The paths of the env-files that a file names, each of them once. A path with a variable that is not set is left out: the
+    /// component cannot be started.
+    pub fn env_files_of(&self, source: &Source, surroundings: &Surroundings) -> BTreeSet<PathBuf> {
         let files = self.components.values().filter_map(|it| it.env_file.as_ref());
         let files = files.flat_map(|it| &it.0).filter(|it| it.place.source == *source);
         files.filter_map(|file| launch::path_of(file, surroundings).ok()).collect()

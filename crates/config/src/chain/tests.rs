@@ -202,12 +202,22 @@ fn what_cannot_be_started_is_an_error_at_its_place() {
     }
 }
 
+/// Each file is read once, and its hash is that of the bytes that are used.
+#[test]
+fn an_env_file_of_several_components_is_listed_once() {
+    let text = "[components.x]\ncommand = \"x\"\nenv-file = [\"b\", \"./b\"]\n[components.y]\ncommand = \"y\"\nenv-file = \"b\"\n";
+    let merged = configuration(&[("/u/c.toml", text)]).expect("valid");
+    let files = merged.env_files_of(&merged.sources()[0].clone(), &surroundings());
+    assert_eq!(files.into_iter().collect::<Vec<_>>(), [Path::new("/u/b")]);
+}
+
 #[test]
 fn an_env_file_that_was_read_before_is_not_read_again() {
     let text = "[components.x]\ncommand = \"x\"\nenv-file = [\"${HOME}/nothing\", \"b\"]\nenv = { B = \"env\" }\n\
                 [chains.a]\nproxies = [\"x\"]\n";
     let mut merged = configuration(&[("/u/c.toml", text)]).expect("valid");
     let files = merged.env_files_of(&merged.sources()[0].clone(), &surroundings());
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     assert_eq!(files, [Path::new("/home/me/nothing"), Path::new("/u/b")]);
     merged.add_env_file(source("/home/me/nothing", "A=1\nB=1\nC=1\n"));
     merged.add_env_file(source("/u/b", "C=2\n"));
