@@ -22,6 +22,7 @@ mod notice;
 mod private_folder;
 mod record;
 mod store;
+mod words;
 
 pub use digest::Digest;
 pub use evidence::{CoveredFile, EnvFile, Evidence, EvidenceError, FileState, Role};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use acp_wire::{ErrorKind, printable};
 
 use super::digest::Digest;
-use super::names::{Common, Names, without_dots};
+use super::names::{Common, EnvTexts, Names, without_dots};
 use crate::chain::Configuration;
 use crate::project::{self, ProjectFile, ReadError};
 use crate::source::{Diagnostic, Source};
@@ -111,12 +111,12 @@ impl Evidence {
             };
             evidence.add(path.clone(), Role::EnvFile, state);
         }
-        let text = |it: &EnvFile| Some(String::from_utf8_lossy(it.bytes.as_ref()?).into_owned());
+        let texts = |it: &EnvFile| Some(EnvTexts::of(&it.path, it.bytes.as_ref()?));
         let common = Common {
             root: &project.root,
             start: &start.canonicalize().unwrap_or_else(|_| start.to_owned()),
             search_path: std::env::var_os("PATH").unwrap_or_default(),
-            env_files: env_files.iter().filter_map(text).collect(),
+            env_files: env_files.iter().filter_map(texts).collect(),
         };
         let mut named = BTreeSet::new();
         for names in components {

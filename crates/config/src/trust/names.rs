@@ -5,6 +5,10 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use super::words::{names_in, words_in};
+use crate::source::Source;
+use crate::variables::parse_env_file;
+
 /// What a component of the file of a project names, after `${VAR}` was replaced.
 ///
 /// If the file changes a component of the user, these are the texts of the component with both files merged.
@@ -20,13 +24,6 @@ pub struct Names {
     pub search_path: Option<OsString>,
 }
 
-/// Characters between which a text may contain the name of a file: those that separate words in a shell, and those before a
-/// value, as in `--file=NAME`, `KEY:NAME` and `@NAME`.
-const SEPARATORS: [char; 22] = [
-    ' ', '\t', '\n', '\r', '\'', '"', '`', ';', '&', '|', '(', ')', '<', '>', '{', '}', '[', ']',
-    '=', ':', ',', '@',
-];
-
 /// What all components of a file have in common.
 pub(super) struct Common<'a> {
     /// The root of the project.
@@ -36,7 +33,36 @@ pub(super) struct Common<'a> {
     /// The variable `PATH` of this process.
     pub search_path: OsString,
     /// The texts of the env-files.
-    pub env_files: Vec<String>,
+    pub env_files: Vec<EnvTexts>,
+}
+
+/// The texts of an env-file.
+#[derive(Default)]
+pub(super) struct EnvTexts {
+    /// The values of its variables, or the whole file if it is wrong: no component with a wrong env-file is started.
+    texts: Vec<String>,
+    /// The entries of its variables `PATH`.
+    search: Vec<PathBuf>,
+}
+
+impl EnvTexts {
+    /// The texts of a file with these bytes, read as a component reads it.
+    pub(super) fn of(path: &Path, bytes: &[u8]) -> EnvTexts {
+        let variables = Source::from_bytes(path, bytes.to_vec()).and_then(|it| parse_env_file(&it));
+        let Ok(variables) = variables else {
+            let texts = vec![String::from_utf8_lossy(bytes).into_owned()];
+            return EnvTexts { texts, search: Vec::new() };
+        };
+        let paths = variables.iter().filter(|(name, _)| is_search_path(name));
+        let search = paths.flat_map(|(_, value)| std::env::split_paths(value).collect::<Vec<_>>());
+        let search = search.collect();
+        EnvTexts { search, texts: variables.into_iter().map(|(_, value)| value).collect() }
+    }
+}
+
+/// Whether a variable is the one with the folders of programs. The names of variables have no case on Windows.
+pub(crate) fn is_search_path(name: &str) -> bool {
+    name == "PATH" || cfg!(windows) && name.eq_ignore_ascii_case("PATH")
 }
 
 impl Names {
@@ -48,25 +74,41 @@ impl Names {
         paths: &mut BTreeSet<PathBuf>,
     ) {
         let folders = [common.root, self.directory.as_deref().unwrap_or(common.start)];
+        let own: Vec<PathBuf> =
+            self.search_path.iter().flat_map(std::env::split_paths).collect();
+        let in_files = common.env_files.iter().flat_map(|it| &it.search);
+        let own: Vec<&PathBuf> = own.iter().chain(in_files).collect();
         let is_path = self.command.contains('/') || cfg!(windows) && self.command.contains('\\');
         if is_path {
             let programs = folders.map(|folder| folder.join(&self.command));
             paths.extend(programs.into_iter().flat_map(with_extensions));
         } else if !self.command.is_empty() {
-            let own = self.search_path.as_ref().unwrap_or(&common.search_path);
-            let env_files = common.env_files.iter().flat_map(|it| search_paths(it));
-            let search: Vec<PathBuf> = std::env::split_paths(own).chain(env_files).collect();
+            let inherited: Vec<PathBuf> = match self.search_path {
+                Some(_) => Vec::new(),
+                None => std::env::split_paths(&common.search_path).collect(),
+            };
             for folder in folders {
                 // An entry of the PATH may be relative, and an empty entry is the working directory.
-                let programs = search.iter().map(|entry| folder.join(entry).join(&self.command));
+                let search = inherited.iter().chain(own.iter().copied());
+                let programs = search.map(|entry| folder.join(entry).join(&self.command));
                 paths.extend(programs.flat_map(with_extensions));
             }
         }
-        for name in self.texts.iter().chain(&common.env_files).flat_map(|it| names_in(it)) {
-            if paths.len() > limit {
-                return;
+        let in_files = common.env_files.iter().flat_map(|it| &it.texts);
+        for text in self.texts.iter().chain(in_files) {
+            for name in names_in(text) {
+                if paths.len() > limit {
+                    return;
+                }
+                paths.extend(folders.map(|folder| folder.join(&name)));
             }
-            paths.extend(folders.map(|folder| folder.join(name)));
+            // A shell finds a command in the folders of the component's own PATH.
+            for entry in folders.iter().flat_map(|folder| own.iter().map(|it| folder.join(it))) {
+                if paths.len() <= limit && without_dots(&entry).starts_with(common.root) {
+                    let commands = words_in(text).into_iter().map(|it| entry.join(it));
+                    paths.extend(commands.flat_map(with_extensions));
+                }
+            }
         }
     }
 }
@@ -85,40 +127,11 @@ fn with_extensions(program: PathBuf) -> Vec<PathBuf> {
     programs
 }
 
-/// The entries of each variable `PATH` in an env-file.
-fn search_paths(env_file: &str) -> Vec<PathBuf> {
-    let values = env_file.lines().filter_map(|line| {
-        let line = line.trim_start().trim_start_matches("export ").trim_start();
-        let (name, value) = line.split_once('=')?;
-        (name.trim_end() == "PATH").then(|| value.trim().trim_matches(['\'', '"']).to_owned())
-    });
-    values.flat_map(|it| std::env::split_paths(&it).collect::<Vec<_>>()).collect()
-}
-
 /// Omits the texts, which may be secrets.
 impl fmt::Debug for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Names").field("command", &self.command).finish_non_exhaustive()
     }
-}
-
-/// The parts of a text that may be the name of a file. Most are not: the caller looks which of them exist.
-fn names_in(text: &str) -> BTreeSet<&str> {
-    let mut names = BTreeSet::from([text]);
-    if let Some((_, value)) = text.split_once('=') {
-        names.insert(value);
-    }
-    for word in text.split(SEPARATORS) {
-        names.insert(word);
-        // A value directly after a short option, as in `-fNAME`.
-        if let Some(value) = word.strip_prefix('-').filter(|it| !it.starts_with('-')) {
-            let mut rest = value.chars();
-            rest.next();
-            names.insert(rest.as_str());
-        }
-    }
-    names.retain(|name| !matches!(*name, "" | "." | ".." | "/"));
-    names
 }
 
 /// The path without `.` and `..`, as if no part were a symbolic link.
@@ -140,28 +153,6 @@ pub(super) fn without_dots(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_parts_of_a_text_may_be_names() {
-        let of = |text| names_in(text).into_iter().collect::<Vec<_>>();
-        assert_eq!(of("run.sh"), ["run.sh"]);
-        assert_eq!(of("--file=a/b"), ["--file", "--file=a/b", "a/b"]);
-        for (text, name) in [
-            ("cd sub && . ./run.sh; true", "./run.sh"),
-            ("python3 'a b.py'", "b.py"),
-            ("a b.py", "a b.py"),
-            ("-fMakefile", "Makefile"),
-            ("--data=@body.json", "body.json"),
-            ("file:///p/run.sh", "///p/run.sh"),
-            ("--x=a=b", "a=b"),
-            ("é", "é"),
-            ("-é", "é"),
-        ] {
-            let found = names_in(text);
-            assert!(found.contains(name) || text == "-é", "{text}: {found:?}");
-        }
-        assert!(of("").is_empty() && of(". / ..") == [". / .."]);
-    }
-
     #[cfg(unix)]
     #[test]
     fn a_command_is_found_as_the_system_finds_it() {
@@ -170,7 +161,7 @@ mod tests {
                 root: Path::new("/p"),
                 start: Path::new("/p/s"),
                 search_path: search.into(),
-                env_files: vec![env_file.to_owned()],
+                env_files: vec![EnvTexts::of(Path::new("/p/.env"), env_file.as_bytes())],
             };
             let mut paths = BTreeSet::new();
             names.add_paths(&common, 1000, &mut paths);
@@ -188,12 +179,22 @@ mod tests {
             directory: Some("/d".into()),
             search_path: Some("/p/own".into()),
         };
-        assert_eq!(paths(own, "/usr/bin", ""), ["/d/x", "/p/own/tool", "/p/x"]);
+        assert_eq!(paths(own, "/usr/bin", ""), ["/d/x", "/p/own/tool", "/p/own/x", "/p/x"]);
         let found =
-            paths(tool(), "/usr/bin", "export PATH=\"/p/evil:/x\"\nLD_PRELOAD=/p/evil.so\n");
+            paths(tool(), "/usr/bin", "export  PATH = \"/p/evil:/x\" # mine\nLD_PRELOAD=/p/evil.so\n");
         for path in ["/p/evil/tool", "/x/tool", "/usr/bin/tool", "/p/evil.so"] {
             assert!(found.contains(&path.to_owned()), "{path}: {found:?}");
         }
+        // A shell finds other commands there, too.
+        let shell = Names {
+            command: "sh".into(),
+            texts: vec!["exec tool --x".into()],
+            search_path: Some("/p/bin:/usr/bin".into()),
+            ..Names::default()
+        };
+        let found = paths(shell, "/other", "");
+        let tools = found.iter().filter(|it| it.ends_with("/tool"));
+        assert_eq!(tools.collect::<Vec<_>>(), ["/p/bin/tool", "/p/s/tool", "/p/tool"]);
     }
 
     #[cfg(unix)]
