@@ -46,6 +46,8 @@ pub mod permissions;
 #[cfg(feature = "catalog")]
 pub mod rate_limit;
 #[cfg(feature = "catalog")]
+pub mod refusal;
+#[cfg(feature = "catalog")]
 pub mod remind;
 #[cfg(feature = "catalog")]
 pub mod sessions;

@@ -18,13 +18,11 @@ use serde_json::json;
 use crate::audit::{Audit, AuditOptions, By, Decision, Event, Record};
 use crate::catalog::{BuiltIn, OptionError};
 use crate::options::Interval;
+use crate::refusal;
 use crate::sessions::{Sessions, is_repetition_of, text};
 use bucket::Rate;
 use gate::{Clock, Gate, Permit, Stopped};
 use limiter::{Kind, Limiter, Limits, Reached, Rules, Scope, SessionState};
-
-/// The JSON-RPC code of the errors of components.
-const REFUSED: i64 = -32000;
 
 /// The JSON-RPC code for requests that were cancelled.
 const CANCELLED: i64 = -32800;
@@ -409,19 +407,16 @@ impl Guard {
             Ok(permit) if permit.waited.is_zero() => Ok(permit),
             Ok(permit) => {
                 let record = self.record(subject).detail("decision", "wait");
-                self.write(Record { waited: Some(permit.waited), ..record })?;
+                self.write(*kind, Record { waited: Some(permit.waited), ..record })?;
                 Ok(permit)
             }
             Err(Stopped::Cancelled) => Err(Refusal::Cancelled),
             Err(Stopped::Refused(reached, after)) => {
                 let record = self.record(subject).detail("limit", reached.option());
                 let record = record.detail("retry_after_seconds", after.as_secs());
-                self.write(Record {
-                    decision: Some(Decision::Deny),
-                    by: Some(By::Limit),
-                    ..record
-                })?;
-                Err(Refusal::Error(refusal(subject, &reached, after)))
+                let (decision, by) = (Some(Decision::Deny), Some(By::Limit));
+                self.write(*kind, Record { decision, by, ..record })?;
+                Err(Refusal::Error(refused(subject, &reached, after)))
             }
         }
     }
@@ -431,7 +426,7 @@ impl Guard {
         Record { tool: subject.tool.clone(), ..record.at(subject.method) }
     }
 
-    fn write(&self, record: Record) -> Result<(), Refusal> {
+    fn write(&self, kind: Kind, record: Record) -> Result<(), Refusal> {
         let why = match self.audit.as_deref() {
             None => return Ok(()),
             Some(Ok(audit)) => match audit.record(record) {
@@ -440,10 +435,10 @@ impl Guard {
             },
             Some(Err(why)) => why.clone(),
         };
-        let kind = ErrorKind::AuditFailed;
-        let data = json!({ "component": RateLimit::NAME, "code": kind.code() });
-        let text = kind.tag(format!("rate-limit: the request is refused, because {why}"));
-        Err(Refusal::Error(Error::with_data(REFUSED, text, &data)))
+        let failed = ErrorKind::AuditFailed;
+        let data = json!({ "component": RateLimit::NAME, "code": failed.code() });
+        let text = failed.tag(format!("rate-limit: the request is refused, because {why}"));
+        Err(Refusal::Error(Error::with_data(code_of_refusal(kind), text, &data)))
     }
 
     fn status(&self) -> Vec<String> {
@@ -501,7 +496,7 @@ fn is_exit(error: &Error) -> bool {
     KINDS.iter().any(|kind| kind.code() == code)
 }
 
-fn refusal(subject: &Subject<'_>, reached: &Reached, after: Duration) -> Error {
+fn refused(subject: &Subject<'_>, reached: &Reached, after: Duration) -> Error {
     let kind = ErrorKind::RateLimited;
     let what = match subject.kind {
         Kind::Prompt => "the prompt",
@@ -520,7 +515,15 @@ fn refusal(subject: &Subject<'_>, reached: &Reached, after: Duration) -> Error {
         "maximum": reached.maximum,
         "retryAfterSeconds": seconds,
     });
-    Error::with_data(REFUSED, kind.tag(text), &data)
+    Error::with_data(code_of_refusal(subject.kind), kind.tag(text), &data)
+}
+
+/// Prompts come from the editor, and tool calls from the agent.
+fn code_of_refusal(kind: Kind) -> i64 {
+    match kind {
+        Kind::Prompt => refusal::TO_EDITOR,
+        Kind::ToolCall => refusal::TO_AGENT,
+    }
 }
 
 fn waiting_text(reached: &Reached) -> String {

@@ -90,7 +90,7 @@ impl BudgetChain {
     fn refused(&mut self) -> Value {
         self.prompt();
         let answer = self.editor();
-        assert_eq!(answer["error"]["code"], -32000, "{answer}");
+        assert_eq!(answer["error"]["code"], -32603, "{answer}");
         answer["error"]["data"].clone()
     }
 }

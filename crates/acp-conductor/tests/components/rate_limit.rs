@@ -58,7 +58,7 @@ impl LimitedChain {
         let answer = self.answer();
         assert_eq!(
             (&answer["id"], &answer["error"]["code"]),
-            (&json!(id), &json!(-32000)),
+            (&json!(id), &json!(-32603)),
             "{answer}"
         );
         answer["error"]["data"].clone()

@@ -66,7 +66,7 @@ fn an_agent_of_any_sdk_that_reports_nothing_is_refused_after_its_first_turn() {
         let error = client.wait_for_answer(id)["error"].clone();
         assert_eq!(
             (&error["code"], &error["data"]["code"]),
-            (&json!(-32000), &json!("budget-spent")),
+            (&json!(-32603), &json!("budget-spent")),
             "{error}"
         );
         let message = error["message"].as_str().expect("a text");

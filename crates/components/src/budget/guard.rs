@@ -524,7 +524,7 @@ pub(super) fn refusal(kind: ErrorKind, why: &str, data: &serde_json::Value) -> E
     if let (Some(members), Some(data)) = (members.as_object_mut(), data.as_object()) {
         members.extend(data.clone());
     }
-    Error::with_data(REFUSED, kind.tag(format!("budget: {why}")), &members)
+    Error::with_data(crate::refusal::TO_EDITOR, kind.tag(format!("budget: {why}")), &members)
 }
 
 /// The error for a prompt that cannot be recorded.
@@ -532,6 +532,3 @@ pub(super) fn no_ledger(error: &LedgerError) -> Error {
     let why = format!("{}. No prompt is sent without a ledger", error.why);
     refusal(ErrorKind::UnwritableFile, &why, &json!({}))
 }
-
-/// The JSON-RPC code of the errors of components.
-const REFUSED: i64 = -32000;

@@ -9,9 +9,6 @@ use serde_json::{Value, json};
 use super::lane::Lane;
 use super::recording::{Entry, Recording};
 
-/// The code of errors that components make.
-const CODE: i64 = -32000;
-
 /// How much of a text is quoted.
 const MAX_QUOTE: usize = 120;
 
@@ -24,7 +21,7 @@ pub(super) fn error(component: &str, method: &str, why: &str, recording: &Record
          `cache --mode record --file {file}` before the agent"
     );
     let data = json!({ "component": component, "code": kind.code(), "method": method, "file": file, "why": why });
-    Error::with_data(CODE, kind.tag(text), &data)
+    Error::with_data(crate::refusal::TO_EDITOR, kind.tag(text), &data)
 }
 
 /// Why a request is missing: what was sent, and the nearest recorded message.

@@ -100,8 +100,8 @@ impl Guard {
                 self.before(from.opposite(), session.as_deref(), ahead);
                 let method = call.method.name().into_owned();
                 let findings = self.redact_call(Search::new(from.opposite(), &method), call);
-                let at =
-                    At { toward: from.opposite(), method: &method, session: session.as_deref() };
+                let (toward, session) = (from.opposite(), session.as_deref());
+                let at = At { toward, asker: from, method: &method, session };
                 self.found(What::Redacted, at, &findings, ahead)?;
                 Ok(Delivery::Forward)
             }
@@ -139,7 +139,7 @@ impl Guard {
         for update in flushed.updates {
             ahead.notify(Side::Editor, update);
         }
-        let at = At { toward: Side::Editor, method: "session/update", session: Some(session) };
+        let at = At::update(session);
         // The text has been redacted, whether that is recorded or not.
         let _ = self.found(What::Redacted, at, &flushed.findings, ahead);
     }
@@ -176,7 +176,7 @@ impl Guard {
             None if toward == Side::Editor && is_shown => self.before_all(ahead),
             session => self.before(toward, session.as_deref(), ahead),
         }
-        let at = At { toward, method: &method, session: session.as_deref() };
+        let at = At { toward, asker: from, method: &method, session: session.as_deref() };
         if !UNTOUCHED.contains(&method.as_str()) {
             match toward == Side::Editor && !is_shown {
                 true => self.check_action(at, call, ahead)?,
@@ -263,7 +263,7 @@ impl Guard {
         let mut findings = Findings::default();
         let redacted = self.redact(search, json.as_bytes(), &mut findings).map(Json::trusted);
         let new_extras = extras.as_deref().and_then(|it| self.redact(search, it, &mut findings));
-        let at = At { toward, method, session };
+        let at = At { toward, asker: toward, method, session };
         if toward == Side::Agent && self.rules.toward(toward).blocks(&findings) {
             self.found(What::Blocked, at, &findings, ahead)?;
             return Err(report::blocked(at, &findings));
@@ -414,7 +414,7 @@ impl Guard {
                 || places::template(&session_id, redacted.as_ref().unwrap_or(&update), piece);
             self.streams.keep_template(&session, piece, template);
         }
-        let at = At { toward: Side::Editor, method: "session/update", session: Some(&session) };
+        let at = At::update(&session);
         self.found(What::Redacted, at, &findings, ahead)?;
         Ok(delivery)
     }

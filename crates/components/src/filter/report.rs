@@ -8,6 +8,7 @@ use acp_wire::ErrorKind;
 use serde_json::{Map, Value, json};
 
 use crate::audit::{Audit, By, Decision, Event, Record, RuleRef};
+use crate::refusal::code_for;
 use secrets::Findings;
 
 /// What happened to a secret.
@@ -33,8 +34,18 @@ impl What {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At<'a> {
     pub(super) toward: Side,
+    /// The side that is told if the message is refused: the sender of the request.
+    pub(super) asker: Side,
     pub(super) method: &'a str,
     pub(super) session: Option<&'a str>,
+}
+
+impl<'a> At<'a> {
+    /// In an update of a session.
+    pub(super) fn update(session: &'a str) -> At<'a> {
+        let (toward, asker) = (Side::Editor, Side::Agent);
+        At { toward, asker, method: "session/update", session: Some(session) }
+    }
 }
 
 /// Counts and records what was found. Clones share the counts.
@@ -99,7 +110,7 @@ impl Report {
         audit.record(record).map_err(|error| {
             let text = format!("filter: {error}, and nothing may happen without a record");
             let data = json!({ "component": "filter", "code": ErrorKind::UnwritableFile.code() });
-            Error::with_data(-32000, ErrorKind::UnwritableFile.tag(text), &data)
+            Error::with_data(code_for(at.asker), ErrorKind::UnwritableFile.tag(text), &data)
         })
     }
 
@@ -172,5 +183,5 @@ fn refusal(at: At<'_>, findings: &Findings, text: String) -> Error {
         "toward": side_name(at.toward),
         "secrets": as_json(findings),
     });
-    Error::with_data(-32000, ErrorKind::SecretBlocked.tag(text), &data)
+    Error::with_data(code_for(at.asker), ErrorKind::SecretBlocked.tag(text), &data)
 }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::engine::{Engine, LaterOccasion};
 use super::event::Event;
 use super::occasion::fields;
+use crate::refusal;
 use crate::sessions::text;
 
 /// How long the hooks of all sessions may run when the connection ends. The conductor does not wait longer.
@@ -34,7 +35,7 @@ impl Engine {
         let project = self.load_project(&next, &directory).map_err(|why| {
             let kind = ErrorKind::InvalidOptionsFile;
             let data = json!({ "component": "hooks", "code": kind.code() });
-            Error::with_data(-32000, kind.tag(format!("hooks: {why}")), &data)
+            Error::with_data(refusal::TO_EDITOR, kind.tag(format!("hooks: {why}")), &data)
         })?;
         let servers: Vec<String> = params
             .as_ref()

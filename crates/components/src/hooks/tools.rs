@@ -22,7 +22,7 @@ mod permission;
 mod reported;
 
 /// The code of the errors that blocked requests are answered with.
-const BLOCKED: i64 = -32000;
+const BLOCKED: i64 = crate::refusal::TO_AGENT;
 
 impl Engine {
     /// Runs the hooks that are told about something that the user should notice.

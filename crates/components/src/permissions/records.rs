@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "permissions";
 const MAX_SHOWN: usize = 300;
 
 /// The code of JSON-RPC errors.
-const REFUSED: i64 = -32000;
+const REFUSED: i64 = crate::refusal::TO_AGENT;
 
 /// The action in one line that can be shown to the user.
 pub(super) fn shown(action: &Action) -> String {

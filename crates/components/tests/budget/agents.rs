@@ -28,7 +28,7 @@ fn a_money_budget_is_refused_at_the_start_if_the_agent_reports_neither_costs_nor
         let folder = Folder::new();
         let mut chain = Chain::without_session(&folder, "--cost-per-day 5", &noon());
         let answer = chain.initialize(1, agent);
-        assert_eq!(answer["error"]["code"], -32000, "{answer}");
+        assert_eq!(answer["error"]["code"], -32603, "{answer}");
         let message = answer["error"]["message"].as_str().expect("a text");
         assert!(
             message.starts_with(&format!(
@@ -234,7 +234,7 @@ fn an_agent_that_names_no_model_needs_a_price_for_all() {
     let folder = Folder::new();
     let some = prices(&folder, "[model.\"gpt-6\"]\ninput = 2\noutput = 10\n");
     let mut chain = Chain::without_session(&folder, &format!("--cost-per-day 1 {some}"), &noon());
-    assert_eq!(chain.initialize(1, "goose")["error"]["code"], -32000);
+    assert_eq!(chain.initialize(1, "goose")["error"]["code"], -32603);
     let all = prices(&folder, "[model.\"*\"]\ninput = 5000\noutput = 5000\n");
     let mut chain = Chain::new(&folder, &format!("--cost-per-day 1 {all}"), "goose");
     chain.turn("s", 200);
@@ -364,7 +364,7 @@ fn a_limit_in_another_currency_than_the_agents_needs_prices() {
     let folder = Folder::new();
     let mut chain = Chain::without_session(&folder, "--cost-per-day 5_EUR", &noon());
     let answer = chain.initialize(1, "claude-agent-acp");
-    assert_eq!(answer["error"]["code"], -32000, "{answer}");
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
     let file = prices(&folder, "currency = \"EUR\"\n[model.x]\ninput = 1\noutput = 1\n");
     let options = format!("--cost-per-day 5_EUR {file}");
     let mut chain = Chain::new(&folder, &options, "claude-agent-acp");

@@ -291,7 +291,7 @@ impl Chain {
     pub(crate) fn refused(&mut self, session: &str) -> Value {
         self.prompt(session);
         let answer = self.editor();
-        assert_eq!(answer["error"]["code"], -32000, "{answer}");
+        assert_eq!(answer["error"]["code"], -32603, "{answer}");
         assert_eq!(answer["error"]["data"]["component"], "budget", "{answer}");
         answer["error"].clone()
     }

@@ -36,7 +36,7 @@ fn the_turn_that_reaches_a_limit_ends_and_the_next_prompt_is_refused() {
         editor < {"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\n[budget] 120 of 100 tokens today (120 %). The next prompt is refused\n"}}}}
         editor < {"id":3,"result":{"stopReason":"end_turn","usage":{"totalTokens":35,"inputTokens":30,"outputTokens":5}}}
         editor > {"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}
-        editor < {"id":4,"error":{"code":-32000,"message":"budget: the budget tokens_per_day is spent: 120 of 100 tokens today (120 %). Wait until 2026-11-17 00:00 CET, or raise the limit [more: conductor errors budget-spent]","data":{"component":"budget","code":"budget-spent","budget":"tokens_per_day","spent":120,"limit":100,"unit":"tokens","resetsAt":"2026-11-16T23:00:00Z"}}}
+        editor < {"id":4,"error":{"code":-32603,"message":"budget: the budget tokens_per_day is spent: 120 of 100 tokens today (120 %). Wait until 2026-11-17 00:00 CET, or raise the limit [more: conductor errors budget-spent]","data":{"component":"budget","code":"budget-spent","budget":"tokens_per_day","spent":120,"limit":100,"unit":"tokens","resetsAt":"2026-11-16T23:00:00Z"}}}
     "#,
     );
     let events = ["day", "open", "spent", "end", "open", "spent", "end"];

@@ -318,7 +318,7 @@ fn a_message_that_is_not_recorded_is_a_clear_error() {
         }
         assert_eq!(
             (&error["code"], &error["data"]["code"]),
-            (&json!(-32000), &json!("not-recorded"))
+            (&json!(-32603), &json!("not-recorded"))
         );
         // The session is still at the same place.
         talk.send("session/set_mode", json!({ "sessionId": session, "modeId": "plan" }));

@@ -84,6 +84,8 @@ fn a_pattern_may_redact_in_one_direction_and_block_in_the_other() {
     talk.send("editor", &json!({ "id": 1, "method": "session/prompt", "params": { "sessionId": "s", "prompt": [{ "type": "text", "text": "who is EMP-123456?" }] } }));
     let error = talk.one("editor")["error"].clone();
     assert!(error["message"].as_str().unwrap().contains("(1 employee)"), "{error}");
+    // -32000 would ask the user to log in.
+    assert_eq!(error["code"], -32603, "{error}");
     let prompt = talk.prompt("s", &format!("{GITHUB} {NPM}"));
     assert_eq!(prompt["params"]["prompt"][0]["text"], format!("[redacted:github] {NPM}"));
     talk.say("s", &format!("EMP-123456 {GITHUB} "));
@@ -128,6 +130,7 @@ fn an_answer_toward_the_agent_can_be_blocked() {
     let answer = json!({ "result": { "content": GITHUB } });
     let answer = talk.ask("fs/read_text_file", json!({ "sessionId": "s", "path": "/a" }), &answer);
     assert_eq!(answer["error"]["data"]["code"], "secret-blocked");
+    assert_eq!(answer["error"]["code"], -32000);
     let answer = json!({ "result": { "content": "fine" } });
     let answer = talk.ask("fs/read_text_file", json!({ "sessionId": "s", "path": "/a" }), &answer);
     assert_eq!(answer["result"]["content"], "fine");

@@ -236,6 +236,8 @@ fn a_project_with_a_broken_settings_file_gets_no_session() {
         message.starts_with("hooks: ") && message.contains(".claude/settings.json:2: invalid type"),
         "{message}"
     );
+    // -32000 would ask the user to log in.
+    assert_eq!(error["code"], -32603);
     assert_eq!(error["data"]["code"], "invalid-options-file");
 }
 

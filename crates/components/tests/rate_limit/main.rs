@@ -146,7 +146,8 @@ impl Chain {
     fn refused(&mut self, side: &str, id: u64) -> Value {
         let answer = self.answered(side, id);
         let error = answer["error"].clone();
-        assert_eq!(error["code"], -32000, "{answer}");
+        let code = if side == "editor" { -32603 } else { -32000 };
+        assert_eq!(error["code"], code, "{answer}");
         let message = error["message"].as_str().unwrap_or_default();
         assert!(message.starts_with("rate-limit: "), "{answer}");
         assert!(message.ends_with(" s [more: conductor errors rate-limited]"), "{answer}");

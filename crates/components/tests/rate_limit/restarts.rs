@@ -121,5 +121,6 @@ fn a_request_that_cannot_be_recorded_is_refused() {
     chain.clock.advance(60);
     let answer = chain.answered("editor", id);
     assert_eq!(answer["error"]["data"]["code"], "audit-failed", "{answer}");
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
     std::fs::remove_dir_all(folder).expect("ours");
 }
