@@ -3,6 +3,8 @@
 //! Some agents recognise a missing file by the text of the error, so that error always contains `Resource not found`
 //! and the system's text.
 
+mod inside;
+
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use crate::rpc_error;
+pub use inside::write_text_inside;
 
 /// The maximum size of a text that is read.
 pub const MAX_TEXT: u64 = 10 * 1024 * 1024;

@@ -58,7 +58,15 @@ impl Project {
                 .ok_or_else(|| format!("the URL {url} is not a file on this machine"))?,
             Some((scheme, _)) => return Err(format!("{url} is a {scheme} URL; use a file URL")),
         };
-        let path = if path.is_absolute() { path } else { self.folder.join(path) };
+        self.locate_path(&path)
+    }
+
+    /// As [`Project::locate`], for a path.
+    ///
+    /// # Errors
+    /// The file is outside of the folder.
+    pub fn locate_path(&self, path: &Path) -> Result<PathBuf, String> {
+        let path = self.folder.join(path);
         let located = files::locate(&self.folder, &path).map_err(|error| message(&error))?;
         match located.inside {
             true => Ok(located.path),
@@ -110,6 +118,18 @@ impl Project {
         }
         entries.sort_by_cached_key(|it| (!it.folder, it.name.to_lowercase(), it.name.clone()));
         Ok(entries)
+    }
+
+    /// Writes the text of a file that was [located](Project::locate). No symbolic link is followed, so the file is inside of
+    /// the folder, whatever has happened to the path in the meantime.
+    ///
+    /// # Errors
+    /// It cannot be written, or a part of the path has become a link.
+    pub fn write(&self, path: &Path, text: &str) -> Result<(), String> {
+        let inside = path
+            .strip_prefix(&self.folder)
+            .map_err(|_| format!("{} is outside of the folder of the project", path.display()))?;
+        files::write_text_inside(&self.folder, inside, text).map_err(|error| message(&error))
     }
 
     /// Reads a file.

@@ -45,6 +45,10 @@ const MAX_PANELS: usize = 100;
 const MAX_COMMENTS: usize = 5000;
 /// The largest HTML of a panel, in bytes.
 const MAX_CONTENTS: usize = 1024 * 1024;
+/// The longest label of a panel or an edit, in bytes.
+const MAX_LABEL: usize = 4 * 1024;
+/// The longest id of a panel or a comment, in bytes.
+const MAX_ID: usize = 16 * 1024;
 /// The longest text of a comment or reply, in bytes.
 const MAX_COMMENT: usize = 64 * 1024;
 /// The most replies of a thread.
@@ -145,6 +149,10 @@ impl Surface {
 
     fn show_panel(&self, panel: ShowPanel) -> Result<Value, String> {
         let ShowPanel { id, label, contents, session_id } = panel;
+        check_id(&id)?;
+        if label.as_ref().is_some_and(|it| it.len() > MAX_LABEL) {
+            return Err(format!("the label of the panel '{id}' is longer than 4 KiB"));
+        }
         if contents.as_ref().is_some_and(|it| it.len() > MAX_CONTENTS) {
             return Err(format!("the contents of the panel '{id}' are larger than 1 MiB"));
         }
@@ -200,6 +208,7 @@ impl Surface {
 
     fn show_comment(&self, comment: ShowComment) -> Result<Value, String> {
         let ShowComment { id, url, start, end, can_reply, contents, session_id } = comment;
+        check_id(&id)?;
         let text = contents.unwrap_or_default();
         if text.len() > MAX_COMMENT {
             return Err(format!("the text of the comment '{id}' is larger than 64 KiB"));
@@ -365,6 +374,13 @@ fn read_project(project: &Project, action: &Action) -> Result<Value, String> {
 
 fn read<T: DeserializeOwned>(params: Value) -> Result<T, String> {
     serde_json::from_value(params).map_err(|error| error.to_string())
+}
+
+fn check_id(id: &str) -> Result<(), String> {
+    match id.len() > MAX_ID {
+        true => Err("the `id` is longer than 16 KiB".to_owned()),
+        false => Ok(()),
+    }
 }
 
 fn answer(result: Result<Value, String>) -> Outcome {

@@ -15,17 +15,22 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::{EDITS, EditAnswer, EditAnswered, FILES, Outcome, Surface, read};
+use super::{EDITS, EditAnswer, EditAnswered, FILES, MAX_LABEL, Outcome, Surface, read};
 use crate::project::{Hit, Project, TextEdit, apply, message, part};
 use crate::protocol::{Entry, FileDiff};
+use crate::topics::Topic;
 
 /// The most edits that wait for an answer.
 const MAX_EDITS: usize = 50;
 /// The most files of one edit.
 const MAX_FILES: usize = 100;
 
-/// The most bytes of the edited files together.
-const MAX_SIZE: usize = 4 * 1024 * 1024;
+/// The most bytes of the files of one edit together, before and after the edit.
+pub(super) const MAX_EDIT: usize = 4 * 1024 * 1024;
+/// The most bytes of all edits that wait for an answer, before and after.
+const MAX_OPEN: usize = 32 * 1024 * 1024;
+/// The most bytes of the answered edits that the page still shows.
+const MAX_ANSWERED: usize = 16 * 1024 * 1024;
 
 /// An edit that a person has not answered.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ pub(super) struct PendingEdit {
     /// The files with their texts before and after.
     files: Vec<(PathBuf, Option<String>, String)>,
     answer: EditAnswer,
+    /// The bytes of the texts.
+    size: usize,
 }
 
 impl Surface {
@@ -151,7 +158,11 @@ impl Surface {
         if by_file.is_empty() || by_file.len() > MAX_FILES {
             return Err(format!("an edit changes between 1 and {MAX_FILES} files"));
         }
-        let (mut files, mut shown) = (Vec::new(), Vec::new());
+        let label = request.label.clone().unwrap_or_else(|| "Edit files".to_owned());
+        if label.len() > MAX_LABEL {
+            return Err("the label of the edit is longer than 4 KiB".to_owned());
+        }
+        let (mut files, mut shown, mut before, mut after) = (Vec::new(), Vec::new(), 0, 0);
         for (path, edits) in by_file {
             let name = self.project.shown(&path);
             let old = match path.exists() {
@@ -160,22 +171,26 @@ impl Surface {
             };
             let new = apply(old.as_deref().unwrap_or_default(), &edits)
                 .map_err(|why| format!("{name}: {why}"))?;
+            before += old.as_ref().map_or(0, String::len);
+            after += new.len();
+            if before.max(after) > MAX_EDIT {
+                return Err("the edited files are larger than 4 MiB".to_owned());
+            }
             shown.push(FileDiff { path: name, old: old.clone(), new: new.clone() });
             files.push((path, old, new));
-        }
-        let size: usize = files.iter().map(|it| it.2.len()).sum();
-        if size > MAX_SIZE {
-            return Err("the edited files are larger than 4 MiB".to_owned());
         }
         let (answer, answered) = oneshot::channel();
         let mut state = self.state();
         if state.edits.len() >= MAX_EDITS {
             return Err(format!("{MAX_EDITS} edits wait for an answer"));
         }
+        let size = before + after;
+        if state.edits.values().map(|it| it.size).sum::<usize>() + size > MAX_OPEN {
+            return Err("the edits that wait for an answer would be larger than 32 MiB".to_owned());
+        }
         state.last_edit += 1;
         let id = format!("edit-{}", state.last_edit);
-        state.edits.insert(id.clone(), PendingEdit { files, answer });
-        let label = request.label.clone().unwrap_or_else(|| "Edit files".to_owned());
+        state.edits.insert(id.clone(), PendingEdit { files, answer, size });
         let entry = Entry::Edit { label, files: shown, state: "open".to_owned() };
         self.topics.put(EDITS, &id, entry);
         Ok((id, answered))
@@ -186,7 +201,7 @@ impl Surface {
         let Some(edit) = self.state().edits.remove(id) else {
             return Err("the edit was answered already".to_owned());
         };
-        let PendingEdit { files, answer } = edit;
+        let PendingEdit { files, answer, .. } = edit;
         let (state, reason) = match accept {
             false => ("rejected", Some("the user has rejected the edit".to_owned())),
             true => {
@@ -205,7 +220,7 @@ impl Surface {
             if let Some(Entry::Edit { label, files, .. }) = topic.get(id).cloned() {
                 topic.put(id, Entry::Edit { label, files, state: state.to_owned() });
             }
-            while topic.len() > 2 * MAX_EDITS {
+            while topic.len() > 2 * MAX_EDITS || answered_size(topic) > MAX_ANSWERED {
                 topic
                     .remove_oldest(|it| matches!(it, Entry::Edit { state, .. } if state == "open"));
             }
@@ -233,12 +248,23 @@ impl Drop for Withdraw<'_> {
     }
 }
 
+/// The bytes of the edits that have an answer.
+fn answered_size(topic: &Topic) -> usize {
+    let size = |entry: &Entry| match entry {
+        Entry::Edit { files, state, .. } if state != "open" => {
+            files.iter().map(|it| it.old.as_ref().map_or(0, String::len) + it.new.len()).sum()
+        }
+        _ => 0,
+    };
+    topic.entries().map(|(_, entry)| size(entry)).sum()
+}
+
 /// Writes all files, unless one of them has changed since the edit was made.
 fn write(project: &Project, files: &[(PathBuf, Option<String>, String)]) -> Result<(), String> {
     for (path, old, _) in files {
         let name = project.shown(path);
-        // A folder of the path may have become a link to another place.
-        let moved = project.locate(&path.to_string_lossy()).is_ok_and(|it| it != *path);
+        // A folder of the path may have become a link to another place, also outside of the project.
+        let moved = !project.locate_path(path).is_ok_and(|it| it == *path);
         let now = if path.exists() { read_file(path).ok() } else { None };
         if moved || now != *old {
             return Err(format!("{name} has changed since the edit was made; nothing was written"));
@@ -246,12 +272,9 @@ fn write(project: &Project, files: &[(PathBuf, Option<String>, String)]) -> Resu
     }
     let mut written = Vec::new();
     for (path, _, new) in files {
-        files::write_text(path, new).map_err(|error| {
-            let why = message(&error);
-            match written.is_empty() {
-                true => why,
-                false => format!("{why}; these files were written before: {}", written.join(", ")),
-            }
+        project.write(path, new).map_err(|why| match written.is_empty() {
+            true => why,
+            false => format!("{why}; these files were written before: {}", written.join(", ")),
         })?;
         written.push(project.shown(path));
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::operations::MAX_EDIT;
 use super::*;
 
 struct Fixture {
@@ -194,4 +195,81 @@ async fn an_edit_is_written_when_a_person_accepts_it_and_not_otherwise() {
             fixture.ask("_scp/ide_operation/apply-edit", json!({ "edits": edits })).await.is_err()
         );
     }
+}
+
+/// The person looks at a new file in a folder of the project. In the meantime, the folder becomes a link.
+#[cfg(unix)]
+#[tokio::test]
+async fn an_accepted_edit_writes_nothing_outside_of_the_project() {
+    let fixture = Fixture::new("moved");
+    let outside = fixture.folder.with_extension("outside");
+    std::fs::create_dir_all(&outside).expect("created");
+    let folder = fixture.folder.join("sub");
+    std::fs::create_dir(&folder).expect("created");
+    let accept = |edit: &str| Action::AnswerEdit { edit: edit.to_owned(), accept: true };
+    let edit = |url: &str| json!({ "edits": [{ "url": url, "start": { "line": 1 }, "new_text": "evil" }] });
+    let asked = fixture.ask("_scp/ide_operation/apply-edit", edit("sub/new"));
+    let answer = async {
+        std::fs::remove_dir(&folder).expect("removed");
+        std::os::unix::fs::symlink(&outside, &folder).expect("linked");
+        fixture.act(accept("edit-1")).await
+    };
+    let (answer, done) = tokio::join!(asked, answer);
+    assert_eq!(answer.expect("answered")["applied"], false);
+    assert!(done.expect_err("refused").contains("has changed"));
+    // A link to a missing file outside, where there was no file.
+    let asked = fixture.ask("_scp/ide_operation/apply-edit", edit("new"));
+    let answer = async {
+        let link = fixture.folder.join("new");
+        std::os::unix::fs::symlink(outside.join("other"), link).expect("linked");
+        fixture.act(accept("edit-2")).await
+    };
+    let (answer, done) = tokio::join!(asked, answer);
+    assert_eq!(answer.expect("answered")["applied"], false);
+    assert!(done.is_err());
+    assert_eq!(std::fs::read_dir(&outside).expect("read").count(), 0);
+    std::fs::remove_dir_all(outside).expect("removed");
+}
+
+#[tokio::test]
+async fn the_texts_of_edits_use_bounded_memory() {
+    let fixture = Fixture::new("bounded");
+    let large = "x".repeat(MAX_EDIT);
+    std::fs::write(fixture.folder.join("large"), &large).expect("written");
+    std::fs::write(fixture.folder.join("larger"), format!("{large}y")).expect("written");
+    let edit = |url: &str, label: &str| json!({ "label": label, "edits": [{ "url": url, "start": { "line": 1 }, "new_text": "" }] });
+    let ask = |url: &str, label: &str| {
+        fixture.surface.handle("_scp/ide_operation/apply-edit", edit(url, label))
+    };
+    assert!(why(ask("larger", "L").await).contains("4 MiB"));
+    assert!(why(ask("large", &"x".repeat(MAX_LABEL + 1)).await).contains("4 KiB"));
+    let edits = || {
+        fixture
+            .surface
+            .topics
+            .change(EDITS, |it| it.entries().map(|(id, _)| id.to_owned()).collect::<Vec<_>>())
+    };
+    // As many as may wait, and one more.
+    let waiting = futures_util::future::join_all((0..8).map(|_| ask("large", "L")));
+    let answers = async {
+        assert!(why(ask("large", "L").await).contains("32 MiB"));
+        for id in edits() {
+            fixture.act(Action::AnswerEdit { edit: id, accept: false }).await.expect("answered");
+        }
+    };
+    let (waiting, ()) = tokio::join!(waiting, answers);
+    assert!(waiting.iter().all(|it| it.as_ref().is_ok_and(|it| it["applied"] == false)));
+    assert_eq!(edits(), ["edit-5", "edit-6", "edit-7", "edit-8"], "the page shows the last ones");
+}
+
+#[tokio::test]
+async fn ids_and_labels_have_a_limit() {
+    let fixture = Fixture::new("limits");
+    let (long, id) = ("x".repeat(MAX_LABEL + 1), "x".repeat(MAX_ID + 1));
+    let panel = |id: &str, label: &str| json!({ "id": id, "label": label, "contents": "" });
+    let shown = fixture.ask("_scp/html_panel/show", panel("p", &long)).await;
+    assert!(why(shown).contains("4 KiB"));
+    assert!(why(fixture.ask("_scp/html_panel/show", panel(&id, "L")).await).contains("16 KiB"));
+    let comment = json!({ "id": id, "url": "a.rs", "start": { "line": 1 } });
+    assert!(why(fixture.ask("_scp/file_comment/show", comment).await).contains("16 KiB"));
 }
