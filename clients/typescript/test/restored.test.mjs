@@ -119,24 +119,43 @@ test('load: the replay replaces what was shown, and waiting messages are sent af
   assert.equal(agent.messages.filter((it) => it.method === 'session/new').length, 0);
 });
 
-test('a load that fails brings the conversation back, with the error, and can be tried again', async (t) => {
+test('a load that fails goes on in a new session, with the error', async (t) => {
+  for (const code of [-32603, -32602, 4]) {
+    const agent = await scripted(t, {
+      initialize: greeting({ loadSession: true }),
+      'session/load': (_, it) => {
+        it.say('old', 'something else');
+        return new Refusal({ code, message: 'The disk is full' });
+      },
+    });
+    const options = { restored: [kept('old')], continue: 'old' };
+    const editor = startEditor(t, { program: agent.program, options });
+    assert.deepEqual(await editor.prompt('old', 'go on'), { stopReason: 'end_turn' });
+    const { sessionId: id } = agent.messages.find((it) => it.method === 'session/prompt').params;
+    assert.equal(id, 's1');
+    const [user, before, note, prompt] = texts(editor, id);
+    assert.deepEqual([user, before, prompt], ['user: before', 'agent: half an ans', 'user: go on']);
+    assert.match(note, /^note: The agent could not open this session: .* This is a new session/);
+    assert.match(note, /The disk is full/);
+    assert.equal(editor.topics.get('sessions', id).state, 'idle');
+  }
+});
+
+test('if a new session cannot take over either, the conversation is back, with the error, and can be tried again', async (t) => {
   let tries = 0;
+  const full = new Refusal({ code: -32603, message: 'The disk is full' });
   const agent = await scripted(t, {
     initialize: greeting({ loadSession: true }),
     'session/load': (_, it) => {
       it.say('old', 'something else');
-      return (tries += 1) === 1 ? new Refusal({ code: -32603, message: 'The disk is full' }) : {};
+      return (tries += 1) === 1 ? full : {};
     },
+    'session/new': () => full,
   });
-  const editor = startEditor(t, { program: agent.program, options: { restored: [kept('old')] } });
-  await editor.newSession();
-  await assert.rejects(
-    editor.do({ op: 'openSession', session: 'old' }),
-    /answered session\/load with an error|session\/load failed/,
-  );
+  const editor = startEditor(t, { program: agent.program, options: { restored: [kept('old')], continue: 'old' } });
+  await when(editor, () => editor.topics.get('sessions', 'old').state === 'failed', 'it has failed');
   assert.deepEqual(texts(editor, 'old').slice(0, 2), ['user: before', 'agent: half an ans']);
-  assert.match(texts(editor, 'old')[2], /^error: .*The disk is full/);
-  assert.equal(editor.topics.get('sessions', 'old').state, 'failed');
+  assert.match(texts(editor, 'old')[2], /^error: .*session\/new.*The disk is full/);
   await assert.rejects(editor.do({ op: 'prompt', session: 'old', text: 'x', attachments: [] }), /has failed/);
   assert.equal(await editor.do({ op: 'openSession', session: 'old' }), 'old');
   assert.deepEqual(texts(editor, 'old'), ['agent: something else']);

@@ -20,9 +20,9 @@ const mostEarly = 1000;
 const ended = (): Error => new Error('the chain has ended');
 const newTitle = 'New session';
 
-/** How a session is opened. A new one may take over the conversation of one that the agent cannot open. */
+/** How a session is opened. A new one may take over the conversation of one that the agent cannot open, and says why. */
 type Opening =
-  | { method: 'session/new'; cwd: string; takes: SessionState | null }
+  | { method: 'session/new'; cwd: string; takes: { session: SessionState; why: string } | null }
   | { method: 'session/load' | 'session/resume'; session: SessionState };
 
 /** The code of the error that says that something does not exist. */
@@ -137,7 +137,8 @@ export class Sessions {
     } else if (canResume) {
       this.request({ method: 'session/resume', session }, answer);
     } else {
-      this.request({ method: 'session/new', cwd: session.cwd, takes: session }, answer);
+      const takes = { session, why: 'The agent cannot open earlier sessions.' };
+      this.request({ method: 'session/new', cwd: session.cwd, takes }, answer);
     }
   }
 
@@ -168,21 +169,23 @@ export class Sessions {
   }
 
   /**
-   * How a kept conversation goes on if the agent could not open its session: by resuming it instead of loading it, or in a
-   * new session if the agent does not have it any more. Null if there is no other way.
+   * How a kept conversation goes on if the agent could not open its session: by resuming it instead of loading it, or else in
+   * a new session. Many agents have no special error for a session that they do not know. Null if there is no other way.
    */
   private otherWay(opening: Opening, error: RpcErrorObject): Opening | null {
     if (opening.method === 'session/new') return null;
     const { method, session } = opening;
-    if (this.core.sessions.get(session.id) !== session || this.core.describe(error, method).login) return null;
-    if (!session.wasKept) return null;
+    const { text: reason, login } = this.core.describe(error, method);
+    if (this.core.sessions.get(session.id) !== session || login || !session.wasKept) return null;
     session.undoReplay();
     if (method === 'session/load' && this.core.canResume) return { method: 'session/resume', session };
-    return error.code === notFound ? { method: 'session/new', cwd: session.cwd, takes: session } : null;
+    const why = error.code === notFound ? 'The agent does not have this session any more.'
+      : `The agent could not open this session: ${(reason.split('\n')[0] ?? '').replace(/[.\s]+$/, '')}.`;
+    return { method: 'session/new', cwd: session.cwd, takes: { session, why } };
   }
 
   private onOpened(opening: Opening, outcome: Outcome): string {
-    const placeholder = opening.method === 'session/new' ? opening.takes : opening.session;
+    const placeholder = opening.method === 'session/new' ? opening.takes?.session ?? null : opening.session;
     if ('error' in outcome) throw this.onFailed(opening, placeholder, outcome.error);
     const id = opening.method === 'session/new' ? text(at(outcome.ok, 'sessionId')) ?? '' : opening.session.id;
     if (!id) {
@@ -223,8 +226,7 @@ export class Sessions {
       sessions.set(id, placeholder);
       placeholder.put(this.core.nextId('n'), {
         kind: 'note',
-        text: `${this.core.canLoad || this.core.canResume ? 'The agent does not have this session any more. '
-          : 'The agent cannot open earlier sessions. '}This is a new session: the agent does not know what was said before.`,
+        text: `${opening.takes?.why ?? ''} This is a new session: the agent does not know what was said before.`.trim(),
       });
     }
     return placeholder;
