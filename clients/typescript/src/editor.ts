@@ -68,7 +68,7 @@ export class Editor {
     const surface = new Surface(this.topics, project, host, (method, params) => {
       if (this.core.isEnded) throw new Error('the chain has ended');
       this.core.connection?.notify(method, params);
-    });
+    }, (session) => this.folderOf(session));
     const log = guarded(options.log);
     this.core = new Core(this.topics, project, surface, host, options.components, options.mcpServers ?? [], log);
     const last = showConversations(this.topics, options.restored ?? []);
@@ -92,6 +92,17 @@ export class Editor {
       protocolVersion: 1, clientCapabilities: capabilitiesOf(this.options.host), clientInfo: this.options.client,
     };
     this.core.ask('initialize', params, (outcome) => this.onGreeting(outcome));
+  }
+
+  /** The folder of a session: relative paths belong to it. Of an unknown one, it is the folder of the editor. */
+  folderOf(session: string | null): string {
+    const entry = this.topics.get('sessions', this.sessions.idOf(session ?? ''));
+    return entry?.kind === 'session' && entry.cwd ? entry.cwd : this.options.folder;
+  }
+
+  /** The folder that relative paths in a panel belong to. */
+  folderOfPanel(id: string): string {
+    return this.core.surface.folderOfPanel(id);
   }
 
   /** Does what a person asks for. The results are those of `Action`. An error has a text for people. */

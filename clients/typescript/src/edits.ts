@@ -35,10 +35,12 @@ export class Edits {
   ) {}
 
   /** Shows an edit to the person, and waits for the answer. An edit that nobody waits for is withdrawn. */
-  async propose({ label, edits }: OperationParams['apply-edit'], signal: AbortSignal): Promise<Applied> {
+  async propose(
+    { label, edits }: OperationParams['apply-edit'], folder: string, signal: AbortSignal,
+  ): Promise<Applied> {
     const byFile = new Map<string, PartEdit[]>();
     for (const edit of edits) {
-      const path = await this.project.locate(edit.url);
+      const path = await this.project.locate(edit.url, folder);
       byFile.set(path, [...(byFile.get(path) ?? []), edit]);
     }
     if (byFile.size === 0 || byFile.size > mostFiles) throw new Error(`an edit changes between 1 and ${mostFiles} files`);

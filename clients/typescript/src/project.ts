@@ -71,9 +71,9 @@ export class Project {
     return { path: real, inside: [this.folder, ...this.others].some((folder) => isWithin(folder, real)) };
   }
 
-  /** The file of a `file://` URL, an absolute path, or a path relative to the folder. It must be inside. */
-  async locate(url: string): Promise<string> {
-    const path = resolve(this.folder, pathOf(url));
+  /** The file of a `file://` URL, an absolute path, or a path relative to a folder. It must be inside. */
+  async locate(url: string, folder: string = this.folder): Promise<string> {
+    const path = resolve(folder, pathOf(url));
     let place: { path: string; inside: boolean };
     try {
       place = await this.place(path);

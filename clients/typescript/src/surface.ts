@@ -53,6 +53,8 @@ export class Surface {
     private readonly host: Host,
     /** Sends a notification. Throws an error if the chain has ended. */
     private readonly notify: (method: string, params: unknown) => void,
+    /** The folder of a session. Relative paths belong to it. */
+    private readonly folderOf: (session: string | null) => string = () => project.folder,
   ) {
     const { readTextFile, writeTextFile } = host;
     const files: EditHost | null = readTextFile && writeTextFile ? {
@@ -136,7 +138,7 @@ export class Surface {
     if (Buffer.byteLength(text) > mostComment) {
       throw invalidParams(`the text of the comment '${id}' is larger than 64 KiB`);
     }
-    const path = await this.project.locate(url).catch((error: unknown) => {
+    const path = await this.project.locate(url, this.folderOf(sessionId)).catch((error: unknown) => {
       throw invalidParams(messageOf(error));
     });
     if (start.line === 0 || (end && end.line < start.line)) {
@@ -179,7 +181,10 @@ export class Surface {
     const check: Check<OperationParams[Name]> = operationParams[name];
     const checked = read(check, params, `${name}: `);
     if (own) return (signal) => own.call(this.host.operations, checked, signal);
-    return (signal) => edits?.propose(operationParams['apply-edit'](checked, ''), signal) ?? Promise.resolve();
+    return async (signal) => {
+      const request = operationParams['apply-edit'](checked, '');
+      return edits?.propose(request, this.folderOf(request.sessionId), signal);
+    };
   }
 
   /** Does what a person does with panels, comments and edits. Undefined if the action is about something else. */
@@ -217,6 +222,11 @@ export class Surface {
     this.notify(scpMethods.commentReply, { id, contents: text, ...this.session(comments, id) });
     this.topics.put(comments, id, { ...thread, replies: [...thread.replies, { text, time: Date.now() }] });
     return null;
+  }
+
+  /** The folder that relative paths in a panel belong to. */
+  folderOfPanel(id: string): string {
+    return this.folderOf(this.sessions.get(`${panels}/${id}`) ?? null);
   }
 
   private session(topic: string, id: string): { sessionId?: string } {

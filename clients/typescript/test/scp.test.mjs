@@ -131,6 +131,32 @@ test('comments stand on lines, keep their replies, and are removed in order', as
   assert.equal(editor.topics.get('comments', 'short'), undefined);
 });
 
+test('relative paths belong to the folder of their session', async (t) => {
+  const host = { edits: true, isInside: undefined };
+  const { agent, editor, session, folder } = await start(t, { files: { 'a.txt': 'here\n' }, host });
+  const other = project(t, { 'a.txt': 'there\n' });
+  const second = await editor.newSession(other);
+  const show = (id, sessionId) =>
+    agent.request('_scp/file_comment/show', { id, url: 'a.txt', start: { line: 1 }, contents: id, sessionId });
+  await show('first', session);
+  await show('second', second);
+  await show('none', undefined);
+  const path = (id) => editor.topics.get('comments', id).path;
+  assert.deepEqual(['first', 'second', 'none'].map(path), ['a.txt', join(other, 'a.txt'), 'a.txt']);
+  const edited = agent.request('_scp/ide_operation/apply-edit', {
+    edits: [{ url: 'a.txt', start: { line: 1 }, new_text: 'then' }],
+    sessionId: second,
+  });
+  const [id] = await entry(editor, 'edits', (it) => it.kind === 'edit');
+  await editor.do({ op: 'answerEdit', edit: id, accept: true });
+  assert.deepEqual((await edited).result, { applied: true });
+  assert.equal(readFileSync(join(other, 'a.txt'), 'utf8'), 'then\n');
+  assert.equal(readFileSync(join(folder, 'a.txt'), 'utf8'), 'here\n');
+  await agent.request('_scp/html_panel/show', { id: 'p', label: 'P', contents: '', sessionId: second });
+  assert.deepEqual([editor.folderOfPanel('p'), editor.folderOfPanel('q')], [other, folder]);
+  assert.deepEqual([editor.folderOf(second), editor.folderOf(null)], [other, folder]);
+});
+
 test('exactly what is provided is declared, and the rest is not known', async (t) => {
   const sent = [];
   const options = { trace: (direction, message) => direction === 'out' && sent.push(message) };
