@@ -79,7 +79,10 @@ const MAX_LOADED: usize = 32 * 1024;
 const IDENTITY: &str = "\
 You work together with one person, over many sessions.
 
-- Say what you have understood before you act on it, and ask when two readings are possible.
+- Say what you have understood before you act on it, and ask when two readings are possible.";
+
+/// The rest of it, if there are tools.
+const MEMORY: &str = "
 - Use what you remember about the person and the project. If it is wrong, say so and correct it.
 - When you learn something that will matter in later sessions, such as a preference, a decision or a convention, keep it with \
 the tool `remember`: one fact in one sentence. Do not keep secrets, or what the code says itself.
@@ -170,8 +173,8 @@ impl Collaborator {
                 "Keeps one fact about the person or the project for later sessions. The user sees it",
                 async move |input: Remember, context| {
                     let (session, memory) = remember.memory_of(&context)?;
-                    let change = memory.remember(input.about, &input.text).await?;
-                    show(&context, &session, change)
+                    let show = |text| show(&context, &session, text);
+                    result(memory.remember(input.about, &input.text, &show).await?)
                 },
             )
             .tool_with(
@@ -187,7 +190,8 @@ impl Collaborator {
                 "Replaces the text of an entry. The user sees it",
                 async move |input: Revise, context| {
                     let (session, memory) = revise.memory_of(&context)?;
-                    show(&context, &session, memory.revise(&input.id, &input.text).await?)
+                    let show = |text| show(&context, &session, text);
+                    result(memory.revise(&input.id, &input.text, &show).await?)
                 },
             )
             .tool_with(
@@ -195,7 +199,8 @@ impl Collaborator {
                 "Removes an entry. The user sees it",
                 async move |input: Forget, context| {
                     let (session, memory) = forget.memory_of(&context)?;
-                    show(&context, &session, memory.forget(&input.id).await?)
+                    let show = |text| show(&context, &session, text);
+                    result(memory.forget(&input.id, &show).await?)
                 },
             )
     }
@@ -213,9 +218,10 @@ impl Collaborator {
         let state = || state_folder::path().map(|it| it.join(Self::NAME));
         let folder = self.folder.clone().or_else(state).ok_or(none)?;
         let project = self.sessions.cwd(session);
-        let is_known = project.is_absolute() && !self.no_project;
-        let project = is_known.then_some(project.as_path());
-        Ok(Memory::new(folder, !self.no_person, project, self.project_file.as_deref()))
+        let is_known = project.is_absolute();
+        let used = (is_known && !self.no_project).then_some(project.as_path());
+        let memory = Memory::new(folder, !self.no_person, used, self.project_file.as_deref());
+        Ok(if is_known || self.no_project { memory } else { memory.without_folder() })
     }
 
     /// The text before the first prompt of a session.
@@ -237,7 +243,10 @@ impl Collaborator {
     }
 
     fn read_identity(&self) -> Result<String, String> {
-        let Some(path) = &self.identity else { return Ok(IDENTITY.to_owned()) };
+        let Some(path) = &self.identity else {
+            let has_tools = !(self.no_person && self.no_project);
+            return Ok(format!("{IDENTITY}{}", if has_tools { MEMORY } else { "" }));
+        };
         // The user has named the file, so it may be anywhere.
         let limits = ReadLimits { max_bytes: MAX_IDENTITY, outside: true };
         let read = file::read(Path::new("."), path, limits)
@@ -249,9 +258,19 @@ impl Collaborator {
     }
 }
 
-/// Shows a change to the user, and returns it to the agent.
-fn show(context: &ToolContext, session: &str, change: memory::Change) -> Result<ToolOutput> {
-    context.editor().say(session, change.for_user())?;
-    let structured = json!({ "id": change.id, "text": change.text, "file": change.file });
-    change.for_agent().into_tool_output()?.with_structured(&structured)
+/// Shows a text to the user: in the turn, or outside of one.
+fn show(context: &ToolContext, session: &str, text: String) -> Result<(), String> {
+    if context.is_idle(session) {
+        context.announce(session, text);
+        return Ok(());
+    }
+    context.editor().say(session, text).map_err(|why| why.message())
+}
+
+/// A change as the result of a tool.
+fn result(change: memory::Change) -> Result<ToolOutput> {
+    let text = change.for_agent();
+    let structured =
+        json!({ "id": change.id, "text": change.text, "file": change.file, "message": text });
+    text.into_tool_output()?.with_structured(&structured)
 }

@@ -28,6 +28,8 @@ pub mod context;
 #[cfg(feature = "catalog")]
 pub mod demo;
 #[cfg(feature = "catalog")]
+mod fence;
+#[cfg(feature = "catalog")]
 mod file;
 #[cfg(feature = "catalog")]
 pub mod filter;

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::notes::{self, Entry};
 use super::store::{self, NoteFile};
+use crate::fence::fenced;
 use secrets::Secrets;
 
 /// What an entry is about.
@@ -36,6 +37,8 @@ pub(super) struct Memory {
     /// The folder of the lock.
     folder: PathBuf,
     files: Vec<(Subject, NoteFile)>,
+    /// Whether there is no file about the project because the folder of the session is not known.
+    is_folder_unknown: bool,
 }
 
 /// A change of a file.
@@ -51,15 +54,16 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// What the user sees: the exact text, and the file.
+    /// What the user sees: the exact text, and the file. It is a block of code with short lines, so that no Markdown or
+    /// HTML hides a part of the text, and no line ends outside of the window.
     pub(super) fn for_user(&self) -> String {
         let (id, file, subject) = (&self.id, self.file.display(), self.subject.name());
         let what = match (&self.old, &self.text) {
             (None, Some(text)) => format!("Remembered about {subject} [{id}]: {text}"),
-            (Some(old), Some(text)) => format!("Revised [{id}]: {text}\n> Before: {old}"),
+            (Some(old), Some(text)) => format!("Revised [{id}]: {text}\nBefore: {old}"),
             (old, None) => format!("Forgotten [{id}]: {}", old.as_deref().unwrap_or_default()),
         };
-        format!("\n\n> {what}\n> File: {file}\n\n")
+        shown(&format!("{what}\nFile: {file}"))
     }
 
     pub(super) fn for_agent(&self) -> String {
@@ -97,18 +101,32 @@ impl Memory {
             };
             files.push((Subject::Project, file));
         }
-        Memory { folder, files }
+        Memory { folder, files, is_folder_unknown: false }
+    }
+
+    /// The folder of the session is not known, so there is no file about the project.
+    pub(super) fn without_folder(mut self) -> Memory {
+        self.is_folder_unknown = true;
+        self
     }
 
     fn file(&self, subject: Subject) -> Result<&NoteFile, String> {
         let found = self.files.iter().find(|(it, _)| *it == subject);
         found.map(|(_, file)| file).ok_or_else(|| {
-            let name = subject.name();
-            format!("nothing is remembered about {name}: the user has turned that off")
+            let why = match subject == Subject::Project && self.is_folder_unknown {
+                true => "the folder of the session is not known; open a new session",
+                false => "the user has turned that off",
+            };
+            format!("nothing is remembered about {}: {why}", subject.name())
         })
     }
 
-    pub(super) async fn remember(&self, subject: Subject, text: &str) -> Result<Change, String> {
+    pub(super) async fn remember(
+        &self,
+        subject: Subject,
+        text: &str,
+        show: Show<'_>,
+    ) -> Result<Change, String> {
         let (file, text) = (self.file(subject)?, checked(text)?);
         let _lock = store::lock(&self.folder).await?;
         let before = file.read()?;
@@ -120,21 +138,32 @@ impl Memory {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let entry = Entry { id: notes::new_id(&all)?, date: today(), text };
         let heading = format!("What the agent remembers about {}", subject.name());
-        file.write(&notes::added(&before, &heading, &entry)?)?;
+        let after = notes::added(&before, &heading, &entry)?;
         let (id, text) = (entry.id, Some(entry.text));
-        Ok(Change { id, text, old: None, subject, file: file.path() })
+        let change = Change { id, text, old: None, subject, file: file.path() };
+        keep(file, &after, change, show)
     }
 
-    pub(super) async fn revise(&self, id: &str, text: &str) -> Result<Change, String> {
+    pub(super) async fn revise(
+        &self,
+        id: &str,
+        text: &str,
+        show: Show<'_>,
+    ) -> Result<Change, String> {
         let text = checked(text)?;
-        self.change(id, Some(text)).await
+        self.change(id, Some(text), show).await
     }
 
-    pub(super) async fn forget(&self, id: &str) -> Result<Change, String> {
-        self.change(id, None).await
+    pub(super) async fn forget(&self, id: &str, show: Show<'_>) -> Result<Change, String> {
+        self.change(id, None, show).await
     }
 
-    async fn change(&self, id: &str, text: Option<String>) -> Result<Change, String> {
+    async fn change(
+        &self,
+        id: &str,
+        text: Option<String>,
+        show: Show<'_>,
+    ) -> Result<Change, String> {
         let id = id.trim().trim_matches(['[', ']']);
         let _lock = store::lock(&self.folder).await?;
         for (subject, file) in &self.files {
@@ -149,9 +178,9 @@ impl Memory {
                 }
                 None => notes::without(&before, &old.id),
             };
-            file.write(&after.unwrap_or(before))?;
-            let (subject, file) = (*subject, file.path());
-            return Ok(Change { id: old.id, text, old: Some(old.text), subject, file });
+            let (id, old, subject) = (old.id, Some(old.text), *subject);
+            let change = Change { id, text, old, subject, file: file.path() };
+            return keep(file, &after.unwrap_or(before), change, show);
         }
         Err(format!("there is no entry with the id {id}; recall lists the entries and their ids"))
     }
@@ -204,6 +233,49 @@ impl Memory {
         }
         (texts, problems)
     }
+}
+
+/// Shows a text to the user.
+pub(super) type Show<'a> = &'a dyn Fn(String) -> Result<(), String>;
+
+/// Shows a change to the user, and then writes it. So nothing is kept that was not shown.
+fn keep(file: &NoteFile, text: &str, change: Change, show: Show<'_>) -> Result<Change, String> {
+    show(change.for_user())?;
+    match file.write(text) {
+        Ok(()) => Ok(change),
+        Err(why) => {
+            show(shown(&format!("This change was not kept: {why}")))?;
+            Err(why)
+        }
+    }
+}
+
+/// A text as a block of code, with lines of limited length.
+fn shown(text: &str) -> String {
+    let lines: Vec<String> = text.lines().flat_map(wrapped).collect();
+    format!("\n\n{}\n\n", fenced("text", &lines.join("\n")))
+}
+
+/// The maximum number of characters of a line that the user sees.
+const MAX_SHOWN_LINE: usize = 80;
+
+/// Splits a line between words, or else in a word.
+fn wrapped(line: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in line.split(' ') {
+        let last = lines.last_mut().expect("there is a line");
+        let length = last.chars().count() + 1 + word.chars().count();
+        match last.is_empty() {
+            true => last.push_str(word),
+            false if length <= MAX_SHOWN_LINE => last.push_str(&format!(" {word}")),
+            false => lines.push(word.to_owned()),
+        }
+    }
+    let parts = |line: String| {
+        let characters: Vec<char> = line.chars().collect();
+        characters.chunks(MAX_SHOWN_LINE).map(String::from_iter).collect::<Vec<_>>()
+    };
+    lines.into_iter().flat_map(parts).collect()
 }
 
 /// A text that may be kept: one line without a secret.

@@ -51,6 +51,8 @@ pub(super) fn own_lines(file: &str) -> Vec<&str> {
 
 /// A text in one line, without control characters.
 pub(super) fn checked(text: &str) -> Result<String, String> {
+    // Emoji have these behind them. They change nothing else.
+    let text = text.replace(['\u{fe0e}', '\u{fe0f}'], "");
     let words = text.split(|it: char| it.is_whitespace() || it.is_control());
     let text = words.filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" ");
     match text.chars().count() {
@@ -70,15 +72,27 @@ pub(super) fn checked(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether a character is not shown: joiners, marks of direction, tags and the like.
+/// Whether a character is not shown: joiners, marks of direction, fillers, variation selectors, tags and the like.
 fn is_invisible(character: char) -> bool {
     matches!(
         character,
         '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}'
             | '\u{202a}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}'
     )
 }
@@ -168,6 +182,12 @@ mod tests {
         for text in ["a\u{200b}b", "a\u{e0041}", "a <!-- b --> c", "\u{202e}abc"] {
             assert!(checked(text).is_err(), "{text:?}");
         }
+        let characters =
+            "\u{34f}\u{61c}\u{115f}\u{1160}\u{180e}\u{2800}\u{3164}\u{fe00}\u{ffa0}\u{e0100}";
+        for character in characters.chars() {
+            assert!(checked(&format!("a{character}b")).is_err(), "{character:?}");
+        }
+        assert_eq!(checked("likes ❤\u{fe0f}").as_deref(), Ok("likes ❤"));
         assert!(checked("uses Vec<String> and naïve names").is_ok());
     }
 

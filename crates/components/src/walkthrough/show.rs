@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::input::{Question, Section, Tour};
 use super::markdown::{code_block, escape, file_link, to_html};
 use super::places::FoundPlace;
+use crate::fence::fenced;
 
 /// The answers of the user, by the number of the question.
 pub(super) type Answers = BTreeMap<usize, String>;
@@ -172,11 +173,4 @@ fn question_markdown(question: &Question, number: usize) -> String {
     let choices: String = choices.map(|(it, letter)| format!("\n- {letter}) {it}")).collect();
     let choices = if choices.is_empty() { choices } else { format!("\n{choices}") };
     format!("**Question {number}:** {}{choices}", question.text.trim())
-}
-
-/// A block of code. Its fence is longer than each fence in the code.
-fn fenced(language: &str, code: &str) -> String {
-    let longest = code.split(|it| it != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}{language}\n{}\n{fence}", code.trim_end_matches('\n'))
 }
