@@ -164,7 +164,7 @@ after(async () => {
   try {
     await closeAll([...running]);
   } finally {
-    if (launched) await (await launched).close();
+    if (launched) await soon((await launched).close());
   }
 });
 
@@ -204,8 +204,8 @@ export async function open(url, { t, width = 1440, height = 900, colorScheme = '
   const page = await context.newPage();
   const check = once(async () => {
     // What the page has said so far arrives before the answer to this.
-    for (const it of context.pages()) await it.evaluate(() => 0).catch(() => {});
-    await context.close();
+    for (const it of context.pages()) await soon(it.evaluate(() => 0));
+    await soon(context.close());
     assert.deepEqual(complaints, [], `the page complains:\n${complaints.join('\n')}`);
   });
   page.complaints = complaints;
@@ -230,6 +230,16 @@ async function useBuilt(context) {
     const response = await route.fetch().catch(() => null);
     return response ? route.fulfill({ response, body: readFileSync(file) }) : route.abort();
   });
+}
+
+/**
+ * Waits for the browser to do this, but not longer than the deadline: Chromium sometimes never closes a page that is
+ * leaving for an error page. What is left of it ends with the browser.
+ */
+export function soon(done) {
+  let timer;
+  const patience = new Promise((over) => { timer = setTimeout(over, DEADLINE); });
+  return Promise.race([done.catch(() => {}), patience]).finally(() => clearTimeout(timer));
 }
 
 /** Opens the studio and waits until it is connected. */

@@ -6,7 +6,8 @@ import { browserOptions } from './chromium.mjs';
 
 const files = process.argv.slice(2);
 const server = await chromium.launchServer(browserOptions());
-const child = spawn(process.execPath, ['--test', '--test-concurrency=2', '--test-reporter=spec', ...files], {
+// A file that hangs fails, and the others go on. A slow machine needs some minutes for the longest file.
+const child = spawn(process.execPath, ['--test', '--test-timeout=900000', '--test-concurrency=2', '--test-reporter=spec', ...files], {
   stdio: 'inherit', env: { ...process.env, CONDUCTOR_TEST_BROWSER: server.wsEndpoint() },
 });
 // A runner that is ended ends its tests, so that they end their programs.

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { open, openStudio, project, startStudio } from './harness.mjs';
+import { open, openStudio, project, soon, startStudio } from './harness.mjs';
 import { connect, http, logIn } from './raw.mjs';
 
 let studio;
@@ -237,7 +237,7 @@ test('a hostile page on another port gets nothing, with the cookie of the user',
       form.submit();
     }, studio.origin);
     assert.equal((await answer).status(), 403);
-    await page.close();
+    await soon(page.close());
   }
   // This is why the cookie is not enough: other ports of the same host get it.
   assert.ok(seen.some((it) => it.cookie?.includes(`conductor_${studio.port}=`)), 'the test would notice a cookie');
