@@ -1,6 +1,6 @@
 // Reads and writes the texts of real files: for `fs/read_text_file`, `fs/write_text_file`, and views of a folder.
 import { createReadStream } from 'node:fs';
-import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, open, readdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import type { Host } from './host';
 import { at } from './json';
@@ -97,7 +97,8 @@ export async function writeText(path: string, text: string): Promise<void> {
     if (existing && !existing.isFile()) throw internal(`cannot write ${path}: it is not a regular file`);
     // A file that may not be written is not replaced.
     if (existing) await (await open(path, 'r+')).close();
-    await replace(path, text, existing?.mode);
+    // A link stays: the file that it leads to is replaced.
+    await replace(existing ? await realpath(path) : path, text, existing?.mode);
   } catch (error) {
     throw fileError('write', path, error);
   }

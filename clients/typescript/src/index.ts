@@ -1,7 +1,7 @@
 // The editor's side of ACP and SCP, for Node.
 export * from './editor';
 export * from './events';
-export { filesIn } from './files';
+export { filesIn, readText, writeText } from './files';
 export type { Host } from './host';
 export type { Program } from './program';
 export { RpcError } from './rpc-error';
