@@ -25,5 +25,9 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   else send({ id: message.id, error: { code: -32601, message: `no method ${message.method}` } });
 }).on('close', () => process.exit(0));
 
-createInterface({ input: test }).on('line', (line) => send(JSON.parse(line)));
+createInterface({ input: test }).on('line', (line) => {
+  const message = JSON.parse(line);
+  if (message.stderr === undefined) send(message);
+  else process.stderr.write(`${message.stderr}\n`);
+});
 test.on('error', () => {});

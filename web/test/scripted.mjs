@@ -10,7 +10,7 @@ import { until } from './until.mjs';
 
 /**
  * Waits for a scripted agent. `chain` starts it. `request` sends a request to the editor and returns its result.
- * `notify` sends a notification. `heard` returns the parameters of a message with this method, when it has come.
+ * `notify` sends a notification. `stderr` writes a line to the agent's standard error. `heard` returns the parameters of a message with this method, when it has come.
  * With `hold`, prompts are answered by `answer`.
  */
 export async function scriptedAgent({ t, hold = false } = {}) {
@@ -51,11 +51,12 @@ export async function scriptedAgent({ t, hold = false } = {}) {
     return result;
   };
   const notify = (method, params) => peer.write(`${JSON.stringify({ method, params })}\n`);
+  const stderr = (text) => peer.write(`${JSON.stringify({ stderr: text })}\n`);
   const answer = async (method, result) => {
     await heard(method);
     const { id } = messages.findLast((it) => it.method === method);
     peer.write(`${JSON.stringify({ id, result })}\n`);
   };
   const agent = fileURLToPath(new URL('scripted-agent.mjs', import.meta.url));
-  return { chain: [`${process.execPath} ${agent} ${path}${hold ? ' hold' : ''}`], request, notify, answer, heard, messages, close };
+  return { chain: [`${process.execPath} ${agent} ${path}${hold ? ' hold' : ''}`], request, notify, stderr, answer, heard, messages, close };
 }

@@ -4,6 +4,7 @@
 // there as a line of JSON, too, with its texts. That is for tests: they wait for these lines.
 import { appendFileSync } from 'node:fs';
 import * as vscode from 'vscode';
+import type { LogLine } from 'acp-conductor-client';
 import type { EditorEvent } from 'acp-conductor-client/events';
 
 /** What happens in VS Code itself. The events of the conversation are those of the library. */
@@ -99,8 +100,8 @@ export class Log {
   }
 
   /** A log message of a component. */
-  component(level: string, component: string | null, text: string): void {
-    const line = component === null ? text : `[${component}] ${text}`;
+  component({ level, component, text, data }: LogLine): void {
+    const line = `${component === null ? '' : `[${component}] `}${text}${data === null ? '' : ` ${data}`}`;
     const known = level === 'warning' ? 'warn' : level;
     this.write(known === 'error' || known === 'warn' || known === 'debug' || known === 'trace' ? known : 'info', line);
   }

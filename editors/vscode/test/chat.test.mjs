@@ -144,10 +144,13 @@ test('the chain is started again after a crash, and the conversation stays', asy
 
 test('the output has what components log and write to their standard error', async (t) => {
   const { agent, window } = await withScript(t);
-  agent.notify('_scp/log', { level: 'warn', message: 'the disk is nearly full' });
+  agent.notify('_scp/log', { level: 'warn', message: 'the disk is nearly full', data: { percent: 97, apiKey: 'sk-1' } });
+  agent.stderr('a line of the standard error');
   await window.event('log', (it) => it.text.includes('the disk is nearly full'));
   await window.command('Conductor: Show Log');
-  await until(async () => (await window.output()).includes('the disk is nearly full'), 'the message in the output');
+  const shown = /the disk is nearly full \{"percent":97,"apiKey":"…"\}/;
+  await until(async () => shown.test(await window.output()), 'the message in the output');
+  await until(async () => (await window.output()).includes('a line of the standard error'), 'the standard error in the output');
   await window.picture('output');
 });
 

@@ -9,6 +9,7 @@ import { loginsOf, shownLogin } from '../logins';
 import { oneLine, plain } from '../printable';
 import type { Project } from '../project';
 import type { Outcome, RpcErrorObject } from '../rpc-error';
+import { withoutSecrets } from '../secrets';
 import type { Surface } from '../surface';
 import type { SessionState } from './session';
 
@@ -17,7 +18,16 @@ const mostLog = 500;
 /** The longest log message, in characters. */
 const longestLog = 4000;
 
-export interface LogLine { level: string; component: string | null; text: string }
+export interface LogLine {
+  level: string;
+  component: string | null;
+  text: string;
+  /** What the component has added to the message, as JSON without secrets. Null if it is nothing. */
+  data: string | null;
+}
+
+/** The beginning of a text, in whole characters. */
+const cutTo = (text: string): string => [...text.slice(0, 2 * longestLog)].slice(0, longestLog).join('');
 
 export class Core {
   readonly sessions = new Map<string, SessionState>();
@@ -126,9 +136,10 @@ export class Core {
     const line = {
       level: text(at(params, 'level')) ?? 'info',
       component: shown(at(params, 'component')) ?? null,
-      text: [...(shown(at(params, 'message')) ?? '').slice(0, 2 * longestLog)].slice(0, longestLog).join(''),
+      text: cutTo(shown(at(params, 'message')) ?? ''),
     };
-    this.log(line);
+    const data = at(params, 'data') ?? null;
+    this.log({ ...line, data: data === null ? null : cutTo(oneLine(JSON.stringify(withoutSecrets(data)))) });
     this.topics.put('chain', this.nextId('log'), { kind: 'log', ...line, time: Date.now() });
     this.topics.limit('chain', mostLog, (it) => it.kind === 'chain');
   }
