@@ -4,20 +4,24 @@ import * as vscode from 'vscode';
 import type { Editor, LinkHost } from 'acp-conductor-client';
 import { followEvents, describeEvent } from 'acp-conductor-client/events';
 import type { Action, Chain, Entry } from 'acp-conductor-client/link';
-import { agentCommand, chainWords, chosenChain, loginCommand, namesOf, type ChainSpec } from './chains';
+import {
+  agentCommand, chainWords, chosenChain, loginCommand, loginVariables, namesOf, type ChainSpec,
+} from './chains';
 import { Comments } from './comments';
+import { noConfiguration, type Configuration } from './configuration';
 import type { Documents } from './documents';
 import { Edits } from './edits';
 import type { Log } from './events';
 import { fileHost } from './files';
 import { Keeper } from './keep';
+import { messages } from './messages';
 import { openFile } from './open';
 import { operations } from './operations';
 import { onPageRequest } from './page-requests';
 import { Panels } from './panels';
 import { foldersByUse, pathOf, shownPath, usualFolder } from './places';
 import { allNamed } from './offers';
-import { chainsOfConfiguration, findConductor, type Found } from './program';
+import { configurationIn, findConductor, type Found } from './program';
 import { settings } from './settings';
 import { errorLine } from './stderr';
 import { setContext } from './small';
@@ -160,11 +164,19 @@ export class ChainControl {
     return found;
   }
 
-  /** The chains of conductor's own configuration in the folder. They are read anew: a file may have changed. */
-  async configuredChains(): Promise<ChainSpec[]> {
-    const [found, folder] = [await this.program(), usualFolder()];
-    if (!('path' in found) || !folder) return [];
-    return chainsOfConfiguration(found.path, { folder: folder.uri.fsPath, env: settings.environment() });
+  /**
+   * Conductor's own configuration in the folder. It is read anew: a file may have changed. A folder that is not trusted has
+   * none, because no program runs there.
+   */
+  async configuration(): Promise<Configuration> {
+    const folder = usualFolder();
+    if (!vscode.workspace.isTrusted || !folder) return noConfiguration;
+    const found = await this.program();
+    if (!('path' in found)) return noConfiguration;
+    const place = { folder: folder.uri.fsPath, env: settings.environment() };
+    const configuration = await configurationIn(found.path, place);
+    for (const problem of configuration.problems) this.log.write('warn', problem);
+    return configuration;
   }
 
   /** Does what the person does in the chat, a panel or a comment. */
@@ -176,7 +188,9 @@ export class ChainControl {
       case 'answerEdit': return run.edits.answer(action.edit, action.accept);
       case 'logIn': {
         const login = this.chain?.logins.find(({ id }) => id === action.login);
-        return login?.command ? this.logInByTerminal(run, login.name, login.command) : run.editor.do(action);
+        if (!login?.command) return run.editor.do(action);
+        const variables = loginVariables(login.command);
+        return variables ? this.logInByVariables(variables) : this.logInByTerminal(run, login.name, login.command);
       }
       default: return run.editor.do(action);
     }
@@ -234,7 +248,10 @@ export class ChainControl {
     const setting = settings.chain();
     const first = chosenChain(setting, allNamed([]));
     if (first === null || ('chain' in first && first.chain.components.length > 1)) return first;
-    return chosenChain(setting, allNamed(await this.configuredChains()));
+    const { chains, problems } = await this.configuration();
+    const chosen = chosenChain(setting, allNamed(chains));
+    if (chosen === null || 'chain' in chosen) return chosen;
+    return { problem: [chosen.problem, ...problems].join('\n\n') };
   }
 
   private async open(program: string, spec: ChainSpec, folder: string): Promise<void> {
@@ -245,10 +262,7 @@ export class ChainControl {
     // The components of a chain of the configuration depend on the folder.
     const identity = spec.configured ? chainWords(spec) : spec.components;
     const kept = keeper?.load(identity) ?? { conversations: [], current: null };
-    const folderOf = (session: string | null) => {
-      const entry = session === null ? undefined : editor.topics.get('sessions', session);
-      return entry?.kind === 'session' ? entry.cwd : folder;
-    };
+    const folderOf = (session: string | null) => editor.folderOf(session);
     // The operations need the topics of the editor, and the editor needs the operations.
     const later: { edits: Edits | null } = { edits: null };
     const edits = { propose: (...words: Parameters<Edits['propose']>) => {
@@ -266,7 +280,7 @@ export class ChainControl {
       },
       restored: kept.conversations,
       ...(kept.current === null ? {} : { continue: kept.current }),
-      log: ({ level, component, text }) => log.component(level, component, text),
+      log: (line) => log.component(line),
       stderr: (line) => {
         const { level, text } = errorLine(line);
         log.write(level, text);
@@ -281,7 +295,7 @@ export class ChainControl {
       link: new LinkHost(topics, () => ({ chat: true, title: spec.name, folder }), act),
       edits: later.edits,
       panels: new Panels(topics, {
-        extension: this.context.extensionUri, log, act, request: (message) => onPageRequest(this, message),
+        extension: this.context.extensionUri, log, act, request: (message, panel) => onPageRequest(this, message, panel),
       }),
       comments: new Comments(topics, folder, {
         log, act, ask: (text) => this.prompt(text),
@@ -316,7 +330,8 @@ export class ChainControl {
   private words(spec: ChainSpec): string[] {
     const options = settings.options();
     const hasLevel = options.some((word) => word === '--log' || word.startsWith('--log='));
-    const level = hasLevel ? [] : ['--log', settings.logLevel()];
+    const chosen = settings.logLevel();
+    const level = hasLevel || chosen === null ? [] : ['--log', chosen];
     return ['agent', ...level, ...options, ...chainWords(spec)];
   }
 
@@ -363,20 +378,36 @@ export class ChainControl {
     return run.editor.newSession(picked.folder.uri.fsPath);
   }
 
-  /** Opens a file that a page names. */
-  async openFile(path: string, line: number | null): Promise<void> {
-    const folder = this.run?.folder ?? usualFolder()?.uri.fsPath ?? '/';
-    try {
-      await openFile(pathOf(path, folder), line === null ? null : { line, column: 1 }, true);
-    } catch {
-      void vscode.window.showWarningMessage(`There is no file ${path}.`);
+  /** Opens a file that a panel or the chat names. A relative path belongs to the session, or is one that the chat has shown. */
+  async openFile(path: string, line: number | null, panel: string | null): Promise<void> {
+    const { run } = this;
+    const own = panel === null ? run?.editor.folderOf(this.currentSession()) : run?.editor.folderOfPanel(panel);
+    const folders = [own, run?.folder, usualFolder()?.uri.fsPath].filter((it) => it !== undefined);
+    for (const folder of new Set(folders)) {
+      try {
+        return await openFile(pathOf(path, folder), line === null ? null : { line, column: 1 }, true);
+      } catch {
+        // It may be in the next folder.
+      }
     }
+    void messages.warn(`There is no file ${path}.`);
   }
 
   /** Shows a change that a page names. */
   async showDiff(path: string, old: string | null, text: string): Promise<void> {
     const file = pathOf(path, this.run?.folder ?? '/');
     await this.documents.showDiff(file, old, text, `${shownPath(file)} (${old === null ? 'new file' : 'change'})`);
+  }
+
+  /** A log-in that needs environment variables. The chain starts again when the setting has changed. */
+  private async logInByVariables(names: string[]): Promise<null> {
+    const open = 'Open Settings';
+    const answer = await messages.info(
+      `Set ${names.join(' and ') || 'the variables of the agent'} in the setting conductor.environment.`, open);
+    if (answer === open) {
+      await vscode.commands.executeCommand('workbench.action.openSettings', 'conductor.environment');
+    }
+    return null;
   }
 
   /** A log-in that needs a terminal: its command runs there. When it has ended, the chain is started again. */
@@ -391,7 +422,7 @@ export class ChainControl {
       closed.dispose();
       if (this.run === run && this.chain?.state === 'login') void this.restart();
     });
-    const answer = await vscode.window.showInformationMessage(
+    const answer = await messages.info(
       'Complete the log-in in the terminal. Then start the chain again.', 'Restart Chain');
     if (answer && this.run === run) await this.restart();
     return null;

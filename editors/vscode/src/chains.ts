@@ -132,6 +132,13 @@ export function loginCommand(command: string, agent: string): string {
   return command.replace(/(^|\s)AGENT(?=\s|$)/, (_, before: string) => before + commandLine(agent));
 }
 
+/** The environment variables of a log-in that has no command: it says only which ones to set. Null for other log-ins. */
+export function loginVariables(command: string): string[] | null {
+  const [first, ...words] = command.split(' ');
+  const names = words.filter((word) => word.endsWith('=…')).map((word) => word.slice(0, -2));
+  return first === 'export' && names.length === words.length ? names : null;
+}
+
 function parsed(text: string): { name: string | null; command: string; args: string[] } {
   if (text.trimStart().startsWith('{')) {
     try {
@@ -207,6 +214,7 @@ export function configuredChains(json: string): ChainSpec[] {
   });
 }
 
-function member(value: unknown, key: string): unknown {
+/** A member of an object, or undefined. */
+export function member(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined;
 }

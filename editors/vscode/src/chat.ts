@@ -281,7 +281,8 @@ async function welcomeOf(control: ChainControl): Promise<{ welcome: Welcome; cho
       ],
     });
     case 'noChain': {
-      const found = await offers(await control.configuredChains());
+      const configuration = await control.configuration();
+      const found = await offers(configuration);
       const choices = [...found.named, ...found.agents, ...found.others];
       const list = (some: Offer[]) => some.map((offer): WelcomeButton => ({
         id: `offer:${choices.indexOf(offer)}`, title: offer.title, about: offer.about,
@@ -291,7 +292,8 @@ async function welcomeOf(control: ChainControl): Promise<{ welcome: Welcome; cho
         welcome: {
           title: 'Choose an agent',
           text: 'Conductor connects this chat with a coding agent on your machine, through a chain of proxies. '
-            + `Nothing runs yet.${found.agents.length ? '' : ' No agent that is known was found on this machine.'}`,
+            + `Nothing runs yet.${found.agents.length ? '' : ' No agent that is known was found on this machine.'}`
+            + configuration.problems.map((problem) => `\n\n${problem}`).join(''),
           buttons: [{ id: 'conductor.chooseChain', title: 'Choose a chain…', main: true }],
           lists: [
             { title: 'Chains', buttons: list(found.named) },

@@ -2,6 +2,8 @@
 import * as vscode from 'vscode';
 import type { ChainControl } from './chain';
 import type { Chat } from './chat';
+import { editScheme } from './documents';
+import { messages } from './messages';
 import { completed, offers, pickOffer } from './offers';
 import { lastTextEditor, pathIn } from './places';
 import { installPage } from './program';
@@ -30,7 +32,10 @@ export const commands: Record<string, Command> = {
     if (session !== null) await control.act({ op: 'cancel', session });
   },
   chooseChain: async ({ control, chat }) => {
-    const offer = await pickOffer(await offers(await control.configuredChains()));
+    if (!vscode.workspace.isTrusted) return vscode.commands.executeCommand('workbench.trust.manage');
+    const configuration = await control.configuration();
+    for (const problem of configuration.problems) void messages.warn(problem);
+    const offer = await pickOffer(await offers(configuration));
     const value = offer && await completed(offer);
     if (!value) return;
     await control.choose(value);
@@ -73,7 +78,7 @@ export const commands: Record<string, Command> = {
   findProgram: async ({ control }) => {
     const found = await control.program();
     if ('problem' in found) return tellMissing(found.problem);
-    void vscode.window.showInformationMessage(`conductor ${found.version} is at ${found.path}.`);
+    void messages.info(`conductor ${found.version} is at ${found.path}.`);
     if (control.situation.is === 'noProgram') await control.start();
   },
   chooseProgram: async ({ control }) => {
@@ -94,7 +99,7 @@ export function registerCommands(parts: () => Parts): vscode.Disposable[] {
     try {
       return await run(parts(), ...words);
     } catch (error) {
-      void vscode.window.showWarningMessage(why(error));
+      void messages.warn(why(error));
       return undefined;
     }
   };
@@ -105,14 +110,14 @@ export function registerCommands(parts: () => Parts): vscode.Disposable[] {
 /** Says how to get the program. */
 export async function tellMissing(problem: string): Promise<void> {
   const [install, choose] = ['How to Install', 'Choose File…'];
-  const answer = await vscode.window.showWarningMessage(problem, install, choose);
+  const answer = await messages.warn(problem, install, choose);
   if (answer === install) await vscode.commands.executeCommand('conductor.openInstallPage');
   else if (answer === choose) await vscode.commands.executeCommand('conductor.chooseProgram');
 }
 
 async function showWireLog({ control }: Parts): Promise<void> {
   if (!settings.logMessages()) {
-    const answer = await vscode.window.showInformationMessage(
+    const answer = await messages.info(
       'The messages of the chain are not written. They contain your prompts, and texts of your files.',
       'Write Them and Restart',
     );
@@ -129,12 +134,24 @@ async function insertFile(control: ChainControl, chat: Chat, uri: vscode.Uri, li
   chat.post(lines ? { command: 'insert', path, lines } : { command: 'insert', path });
 }
 
+/** Answers the edit of a diff: of the one whose button was pressed, or of the one in front. */
 async function answerEdit({ control }: Parts, uri: unknown, accept: boolean): Promise<void> {
+  const edits = control.run?.edits;
   const input = vscode.window.tabGroups.activeTabGroup.activeTab?.input;
-  const active = input instanceof vscode.TabInputTextDiff ? input.modified : undefined;
-  const id = control.run?.edits.find(uri instanceof vscode.Uri ? uri : active) ?? null;
-  if (id === null) throw new Error('No edit waits for an answer.');
-  await control.run?.edits.answer(id, accept);
+  const isEdit = input instanceof vscode.TabInputTextDiff && input.modified.scheme === editScheme;
+  const diff = uri instanceof vscode.Uri ? uri : isEdit ? input.modified : null;
+  if (diff) {
+    const id = edits?.find(diff) ?? null;
+    if (id === null) throw new Error('This edit waits for no answer any more.');
+    return edits?.answer(id, accept);
+  }
+  const waiting = edits?.waiting() ?? [];
+  const [first, second] = waiting;
+  if (!first) throw new Error('No edit waits for an answer.');
+  const items = waiting.map(({ id, label, files }) => ({ label, description: files.join(', '), id }));
+  const title = accept ? 'Accept Edit' : 'Reject Edit';
+  const picked = second ? await vscode.window.showQuickPick(items, { title, placeHolder: 'Which edit?' }) : first;
+  if (picked) await edits?.answer(picked.id, accept);
 }
 
 /** VS Code hands over the thread and the text. */

@@ -1,9 +1,10 @@
 // Edits that a component proposes: each file is shown as a diff, and nothing is changed before the person accepts.
-import { stat } from 'node:fs/promises';
 import * as vscode from 'vscode';
 import type { OperationParams, OperationResults, Topics } from 'acp-conductor-client';
 import { editScheme, type Documents } from './documents';
 import type { Log } from './events';
+import { shortLine } from './lines';
+import { messages } from './messages';
 import { columnFor } from './open';
 import { fileLines, isInWorkspace, openDocument, pathIn, pathOf, shownPath, textOf } from './places';
 import { linesOf } from './positions';
@@ -18,6 +19,7 @@ type State = 'open' | 'accepted' | 'rejected' | 'failed';
 const mostFiles = 100;
 const mostEdits = 50;
 const mostUnits = 4 * 1024 * 1024;
+const mostOfLabel = 120;
 
 interface FileEdit {
   path: string;
@@ -58,7 +60,7 @@ export class Edits {
     const files = await this.prepare(request, cwd);
     if (signal.aborted) throw new Error('the request was cancelled');
     const id = `edit-${this.count += 1}`;
-    const label = request.label ?? 'Edit files';
+    const label = shortLine(request.label ?? '', mostOfLabel) || 'Edit files';
     return new Promise<Result>((resolve) => {
       const edit: Proposed = { id, label, files, answered: false, finish: resolve };
       this.open.set(id, edit);
@@ -84,12 +86,16 @@ export class Edits {
     }
   }
 
-  /** The edit of a diff, or the newest one. */
-  find(uri: vscode.Uri | undefined): string | null {
-    const wanted = uri?.toString();
-    const found = [...this.open.values()].find((edit) => edit.files.some((file) => file.after.toString() === wanted
-      || file.before.toString() === wanted));
-    return (found ?? [...this.open.values()].at(-1))?.id ?? null;
+  /** The edit of a side of a diff. */
+  find(uri: vscode.Uri): string | null {
+    const isOf = ({ files }: Proposed) => files.some(({ before, after }) => same(before, uri) || same(after, uri));
+    return [...this.open.values()].find(isOf)?.id ?? null;
+  }
+
+  /** The edits that wait for an answer, the newest first. */
+  waiting(): { id: string; label: string; files: string[] }[] {
+    return [...this.open.values()].filter(({ answered }) => !answered).reverse()
+      .map(({ id, label, files }) => ({ id, label, files: files.map(({ path }) => shownPath(path)) }));
   }
 
   /** Nobody waits for answers any more, because the chain has ended. */
@@ -115,9 +121,7 @@ export class Edits {
       if (settings.denyOutside() && !(await isInWorkspace(path))) {
         throw new Error(`${path} is outside of the workspace, and the setting conductor.files.outside denies it`);
       }
-      const exists = await stat(path).then((it) => it.isFile(), () => false);
       const old = await textOf(path);
-      if (old === null && exists) throw new Error(`${shownPath(path)} cannot be read`);
       try {
         const parts = placed(await fileLines(path) ?? linesOf(''), edits);
         const after = applied(old ?? '', parts);
@@ -147,10 +151,10 @@ export class Edits {
       if (!this.open.has(edit.id)) return void this.closeTabs(edit);
     }
     const what = many === 1 ? shownPath(edit.files[0]?.path ?? '') : `${many} files`;
-    const answer = await vscode.window.showInformationMessage(`${edit.label}: change ${what}?`, 'Accept', 'Reject');
+    const answer = await messages.info(`${edit.label}: change ${what}?`, 'Accept', 'Reject');
     if (answer === undefined || !this.open.has(edit.id)) return;
     await this.answer(edit.id, answer === 'Accept').catch((error: unknown) => {
-      void vscode.window.showErrorMessage(why(error));
+      void messages.error(why(error));
     });
   }
 
@@ -223,6 +227,7 @@ export class Edits {
       kind: 'edit', label, state,
       files: files.map((file) => ({ path: pathIn(this.folder, file.path), old: file.old, new: file.new })),
     });
+    this.topics.limit('edits', 2 * mostEdits, (it) => it.kind === 'edit' && it.state === 'open');
     this.context();
   }
 

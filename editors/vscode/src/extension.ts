@@ -5,6 +5,7 @@ import { Chat, tabType, viewId } from './chat';
 import { registerCommands, tellMissing, type Parts } from './commands';
 import { Documents } from './documents';
 import { Log } from './events';
+import { messages } from './messages';
 import { followTextEditors } from './places';
 import { Status } from './status';
 
@@ -78,7 +79,7 @@ async function settingsChanged(chain: ChainControl, change: vscode.Configuration
   // Nothing would be lost.
   if (!chain.wasUsed) return chain.restart();
   if (!vscode.window.state.focused) return;
-  const answer = await vscode.window.showInformationMessage('The settings of the chain have changed.', 'Restart Chain');
+  const answer = await messages.info('The settings of the chain have changed.', 'Restart Chain');
   if (answer) await chain.restart();
 }
 

@@ -1,6 +1,4 @@
 // The files of ACP: texts that are not saved count, and open documents are changed in their editors.
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import * as vscode from 'vscode';
 import type { Host } from 'acp-conductor-client';
 import type { Log } from './events';
@@ -22,14 +20,16 @@ export function fileHost(folder: string, log: Log): FileHost {
     async readTextFile(path, options) {
       const document = await openDocument(path);
       log.own({ event: 'file read', path: shownPath(path), open: document !== null });
-      return partOf(document ? document.getText() : await readFile(path, 'utf8'), options);
+      if (document) return partOf(document.getText(), options);
+      const { readText } = await import('acp-conductor-client');
+      return readText(path, options);
     },
     async writeTextFile(path, text) {
       const document = await openDocument(path);
       log.own({ event: 'file written', path: shownPath(path), open: document !== null });
       if (document) return replaceText(document, text);
-      await mkdir(dirname(path), { recursive: true });
-      await writeFile(path, text);
+      const { writeText } = await import('acp-conductor-client');
+      await writeText(path, text);
     },
     async isInside(path) {
       if (await isInWorkspace(path)) return true;

@@ -1,6 +1,7 @@
 // What a person can choose as a chain: named chains, agents on this machine, the demo agent, or a command line.
 import * as vscode from 'vscode';
 import { chainName, knownAgents, namedChains, namesOf, quoted, usualProxies, type ChainSpec } from './chains';
+import type { Configuration } from './configuration';
 import { findCommand } from './program';
 import { settings } from './settings';
 
@@ -20,10 +21,13 @@ export const demoAgent = 'demo-agent';
 /** A new chain: the proxies that use what VS Code can show, and the agent. The settings can change it. */
 const withProxies = (agent: string): string[] => [...usualProxies, agent];
 
-/** What there is to choose from. `configured` are the chains of conductor's own configuration. */
-export async function offers(configured: readonly ChainSpec[]): Promise<Offers> {
-  const named = allNamed(configured).map((chain): Offer => ({
-    title: chain.name, about: namesOf(chain).join(' → '), chain, agent: null,
+/** What there is to choose from. The chain that conductor runs by default comes first. */
+export async function offers({ chains, usual }: Configuration): Promise<Offers> {
+  const isUsual = (chain: ChainSpec) => chain.configured !== undefined && chain.name === usual;
+  const all = allNamed(chains);
+  const named = [...all.filter(isUsual), ...all.filter((chain) => !isUsual(chain))].map((chain): Offer => ({
+    title: chain.name, chain, agent: null,
+    about: `${namesOf(chain).join(' → ')}${isUsual(chain) ? '. The default of your configuration.' : ''}`,
   }));
   const agents: Offer[] = [];
   for (const { name, command, args } of knownAgents) {

@@ -1,5 +1,4 @@
 // The operations of SCP, answered by VS Code: what it knows about selections, symbols, problems and open files.
-import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import * as vscode from 'vscode';
 import type { Location, OperationName, Operations, SymbolPlace } from 'acp-conductor-client';
@@ -155,8 +154,9 @@ function wordFrom(lines: Lines, first: number, name: string): At | null {
 async function smallText(uri: vscode.Uri): Promise<string> {
   try {
     const { size } = await vscode.workspace.fs.stat(uri);
-    const text = size > largestFile ? '' : await readFile(uri.fsPath, 'utf8');
-    return text.includes('\0') ? '' : text;
+    const { readText } = await import('acp-conductor-client');
+    const text = size > largestFile ? '' : await readText(uri.fsPath);
+    return text.includes('\0') ? '' : text.replace(/^\ufeff/, '');
   } catch {
     return '';
   }

@@ -10,8 +10,8 @@ const allowed = [
   'workbench.action.previousEditor', 'workbench.action.focusNextPart', 'workbench.action.focusPreviousPart',
 ];
 
-/** Does what a page asks for. What is not known is ignored. */
-export function onPageRequest(control: ChainControl, message: object): void {
+/** Does what the chat or the page of a panel asks for. What is not known is ignored. */
+export function onPageRequest(control: ChainControl, message: object, panel: string | null = null): void {
   const member = (name: string): unknown => Reflect.get(message, name);
   const text = (name: string): string | null => {
     const value = member(name);
@@ -21,7 +21,7 @@ export function onPageRequest(control: ChainControl, message: object): void {
   switch (member('host')) {
     case 'openFile': {
       const line = member('line');
-      if (path !== null) void control.openFile(path, typeof line === 'number' ? line : null);
+      if (path !== null) void control.openFile(path, typeof line === 'number' ? line : null, panel);
       return;
     }
     case 'openDiff': {

@@ -8,6 +8,8 @@ import type { Topics } from 'acp-conductor-client';
 import type { Action, Entry } from 'acp-conductor-client/link';
 import type { Log } from './events';
 import { mediaFolder, pageHtml } from './html';
+import { shortLine } from './lines';
+import { messages } from './messages';
 import { setContext, why } from './small';
 
 export type PanelEntry = Extract<Entry, { kind: 'panel' }>;
@@ -19,7 +21,7 @@ export interface PanelTools {
   log: Log;
   act(action: Action): Promise<unknown>;
   /** What the page asks VS Code for. */
-  request(message: object): void;
+  request(message: object, panel: string): void;
 }
 
 export class Panels {
@@ -110,16 +112,16 @@ export class Panels {
       this.tools.log.own({ event: 'panel event', id, ...event });
       this.tools.act({ op: 'panelEvent', panel: id, widget: event.widget, event: event.kind, value: event.value })
         .catch((error: unknown) => {
-          void vscode.window.showWarningMessage(`The panel did not get this: ${why(error)}`);
+          void messages.warn(`The panel did not get this: ${why(error)}`);
         });
       return;
     }
-    if ('host' in message) this.tools.request(message);
+    if ('host' in message) this.tools.request(message, id);
   }
 }
 
 function titleOf({ label }: PanelEntry): string {
-  return label.replace(/\s+/g, ' ').trim().slice(0, 80) || 'Panel';
+  return shortLine(label, 80) || 'Panel';
 }
 
 function eventOf(value: unknown): { widget: string; kind: string; value: string | boolean | null } | null {

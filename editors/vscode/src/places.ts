@@ -1,9 +1,12 @@
 // Files of the workspace: which file a path or an address means, its text, and whether it is inside.
-import { readFile, realpath } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as vscode from 'vscode';
 import { linesOf, type Lines } from './positions';
+
+/** The code of the error about a file that does not exist. */
+const notFound = -32002;
 
 /** The folders of the workspace that are on a disk. */
 export function workspaceFolders(): readonly vscode.WorkspaceFolder[] {
@@ -79,18 +82,28 @@ export async function openDocument(path: string): Promise<vscode.TextDocument | 
   return null;
 }
 
-/** The text of a file as the person sees it, or null if it cannot be read. */
+/**
+ * The text of a file as the person sees it, or null if there is no such file.
+ * @throws If it cannot be read, or is no text.
+ */
 export async function textOf(path: string): Promise<string | null> {
   const document = await openDocument(path);
   if (document) return document.getText();
-  return readFile(path, 'utf8').catch(() => null);
+  const { readText, RpcError } = await import('acp-conductor-client');
+  try {
+    // VS Code does not show the byte order mark, and its positions do not count it.
+    return (await readText(path)).replace(/^\ufeff/, '');
+  } catch (error) {
+    if (error instanceof RpcError && error.code === notFound) return null;
+    throw error;
+  }
 }
 
 /** The lines of a file, or null if it cannot be read. */
 export async function fileLines(path: string): Promise<Lines | null> {
   const document = await openDocument(path);
   if (document) return document;
-  const text = await textOf(path);
+  const text = await textOf(path).catch(() => null);
   return text === null ? null : linesOf(text);
 }
 

@@ -4,7 +4,7 @@ import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
-import { configuredChains, type ChainSpec } from './chains';
+import { configurationOf, failedConfiguration, type Configuration } from './configuration';
 
 /** The oldest version that this extension works with. */
 export const oldestVersion = '0.1.0';
@@ -104,16 +104,18 @@ export async function findConductor(setting: string, around: Surroundings = here
 /** Where a chain runs. */
 export interface Place { folder: string; env: Record<string, string | undefined> }
 
-/** The chains of the configuration of conductor in a folder. Older versions have none. */
-export async function chainsOfConfiguration(path: string, { folder, env }: Place): Promise<ChainSpec[]> {
-  const { output, error } = await run(path, ['chain', 'list', '--json'], { cwd: folder, env });
-  return error === null ? configuredChains(output) : [];
+/** The configuration of conductor in a folder. Older versions have none. */
+export async function configurationIn(path: string, { folder, env }: Place): Promise<Configuration> {
+  const { output, stderr, error } = await run(path, ['chain', 'list', '--json'], { cwd: folder, env });
+  return error === null ? configurationOf(output) : failedConfiguration(stderr);
 }
 
 function run(path: string, args: string[], place: { cwd?: string; env?: NodeJS.ProcessEnv } = {}):
-Promise<{ output: string; error: string | null }> {
+Promise<{ output: string; stderr: string; error: string | null }> {
   return new Promise((resolve) => {
     const options = { ...place, timeout: 10_000, maxBuffer: 1024 * 1024, windowsHide: true };
-    execFile(path, args, options, (error, stdout) => resolve({ output: stdout, error: error?.message.trim() ?? null }));
+    execFile(path, args, options, (error, output, stderr) => resolve({
+      output, stderr, error: error?.message.trim() ?? null,
+    }));
   });
 }

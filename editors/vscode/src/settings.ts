@@ -12,7 +12,11 @@ export const settings = {
   chain: (): unknown => section().get<unknown>('chain'),
   chains: (): unknown => section().get<unknown>('chains'),
   options: (): string[] => words(section().get<unknown>('options')),
-  logLevel: (): string => section().get<string>('log.level', 'warn'),
+  /** Null if the person has not set it: then the configuration of conductor says it. */
+  logLevel(): string | null {
+    const known = section().inspect<string>('log.level');
+    return known?.workspaceFolderValue ?? known?.workspaceValue ?? known?.globalValue ?? null;
+  },
   logMessages: (): boolean => section().get<boolean>('log.messages', false),
   denyOutside: (): boolean => section().get<string>('files.outside', 'ask') === 'deny',
   askInFiles: (): boolean => section().get<boolean>('comments.ask', true),

@@ -2,6 +2,9 @@
 import * as vscode from 'vscode';
 import type { Chain } from 'acp-conductor-client/link';
 import type { ChainControl, Run } from './chain';
+import { loginVariables } from './chains';
+import { shortLine } from './lines';
+import { messages } from './messages';
 import { setContext } from './small';
 import { reasonOf } from './stderr';
 
@@ -84,21 +87,24 @@ export class Status implements vscode.Disposable {
     const { run } = this.control;
     if (!run || this.told.end.has(run)) return;
     this.told.end.add(run);
-    void vscode.window.showErrorMessage(reasonOf(chain.error), 'Restart Chain', 'Show Log').then((answer) => {
+    void messages.error(reasonOf(chain.error), 'Restart Chain', 'Show Log').then((answer) => {
       if (answer === 'Restart Chain') void vscode.commands.executeCommand('conductor.restartChain');
       else if (answer) void vscode.commands.executeCommand('conductor.showLog');
     });
   }
 
-  /** Offers the log-ins that need a terminal. The chat shows all of them, but cannot open one. */
+  /** Offers the log-ins that need a terminal or a setting. The chat shows all of them, but cannot open one. */
   private tellLogIn({ agent, logins }: Chain): void {
     const { control } = this;
     const { run } = control;
-    const byTerminal = logins.filter(({ command }) => command !== null);
-    if (!run || this.told.logIn.has(run) || byTerminal.length === 0) return;
+    const elsewhere = logins.flatMap(({ id, name, command }) => {
+      if (command === null) return [];
+      return { title: `${shortLine(name, 40)} in ${loginVariables(command) ? 'the Settings' : 'a Terminal'}`, id };
+    });
+    if (!run || this.told.logIn.has(run) || elsewhere.length === 0) return;
     this.told.logIn.add(run);
-    const buttons = byTerminal.slice(0, 3).map(({ id, name }) => ({ title: `${name} in a Terminal`, id }));
-    void vscode.window.showInformationMessage(`${agent ?? 'The agent'} needs a log-in.`, ...buttons).then((picked) => {
+    const buttons = elsewhere.slice(0, 3);
+    void messages.info(`${shortLine(agent ?? 'The agent', 80)} needs a log-in.`, ...buttons).then((picked) => {
       if (picked && control.run === run) void control.act({ op: 'logIn', login: picked.id });
     });
   }

@@ -51,6 +51,16 @@ test('in a folder that is not trusted, nothing is started', async (t) => {
   await chat.getByText(/trust/i).first().waitFor();
   await window.picture('untrusted');
   assert.equal(window.events('start').length, 0);
+  // The menus of the view and of the status bar have the command although the palette does not.
+  await window.page.locator('.statusbar-item#acp-conductor\\.conductor\\.conductor\\.status').click();
+  await window.choose('Choose chain');
+  const offer = window.page.getByText('You are in Restricted Mode');
+  await offer.waitFor();
+  await until(async () => {
+    await window.page.keyboard.press('Escape');
+    return !(await offer.isVisible());
+  }, 'the end of the offer');
+  assert.equal(window.events('program').length, 0, 'not even the program conductor is asked');
   await assert.rejects(readFile(marker), 'nothing of the folder was run');
   await writeFile(join(window.folder, '.vscode/settings.json'), JSON.stringify({ 'conductor.chain': ['demo-agent'] }));
   await chat.getByRole('button', { name: /trust/i }).first().click();
@@ -88,4 +98,33 @@ test('without a chain, the person chooses one', async (t) => {
   await window.ask('hello', chat);
   const settings = JSON.parse(await readFile(join(code.data, 'User/settings.json'), 'utf8'));
   assert.match(JSON.stringify(settings['conductor.chain']), /demo-agent/);
+});
+
+test('chains of the configuration: the default comes first, a mistake and a project that is not trusted are shown', async (t) => {
+  const own = await startServer({ t });
+  const path = join(own.home, '.config/conductor/conductor.toml');
+  await mkdir(dirname(path), { recursive: true });
+  const chains = '[chains.another]\nagent = "demo-agent"\n\n[chains.mine]\nproxies = ["ide"]\nagent = "demo-agent"\n';
+  await writeFile(path, `default = "mine"\nunknown = 1\n\n${chains}`);
+  const window = await openWindow(own, { t, files: { '.conductor.toml': '[chains.theirs]\nagent = "evil"\n' } });
+  const chat = await window.openChat();
+  await chat.getByText(/has a mistake: unknown key `unknown` .*conductor\.toml:2:1/).waitFor();
+  await window.picture('wrong-configuration');
+  await writeFile(path, `default = "mine"\n\n[settings]\nlog = "debug"\n\n${chains}`);
+  await window.command('Conductor: Choose Chain…');
+  await window.row('mine').waitFor();
+  const [first, second] = await window.page.locator('.quick-input-list .monaco-list-row[aria-label]').evaluateAll((rows) => (
+    rows.map((row) => row.getAttribute('aria-label')).filter((it) => !/^chains/.test(it))));
+  assert.match(first, /mine.*default of your configuration/);
+  assert.match(second, /another/);
+  await window.choose('mine');
+  await window.event('chain', (it) => it.state === 'running');
+  await window.page.locator('.statusbar-item#status\\.notifications').click();
+  const message = window.page.locator('.notification-list-item', { hasText: 'you do not trust this project yet' });
+  await message.first().waitFor();
+  await window.picture('untrusted-project');
+  await window.ask('hello', chat);
+  // The log level is that of the configuration, because the person has not set another one.
+  const [chain] = own.processes('--chain');
+  assert.ok(!chain.command.includes('--log'), chain.command);
 });

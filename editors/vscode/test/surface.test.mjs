@@ -142,6 +142,27 @@ test('an edit that the person rejects, or whose diff she closes, changes nothing
   assert.match(await readFile(join(window.folder, 'src/greeting.rs'), 'utf8'), /Hello, \{name\}/);
 });
 
+test('no text of a component becomes a link in a message', async (t) => {
+  const { agent, window, url } = await windowWithAgent(t);
+  const link = '[Press here](command:workbench.action.showCommands)';
+  const answer = agent.request('_scp/ide_operation/apply-edit', { ...renamed(url), label: `${link}\nnow` });
+  const messageWith = (text) => window.page.locator('.notification-list-item', { hasText: text }).locator('.notification-list-item-message').first();
+  const message = messageWith('Press here');
+  await message.waitFor();
+  assert.equal(await message.locator('a').count(), 0);
+  assert.match(await message.innerText(), /command:workbench\.action\.showCommands\) now: change/);
+  await window.command('Conductor: Reject Edit');
+  await answer;
+  await agent.request('_scp/html_panel/show', {
+    id: 'tour', label: 'Tour', contents: `<p><a class="c-file" data-file="${link.replace('Press here', 'Open it')}">a file</a></p>` });
+  await shown(window).getByText('a file').click();
+  const missing = messageWith('There is no file');
+  await missing.waitFor();
+  assert.match(await missing.innerText(), /Open it/);
+  assert.equal(await missing.locator('a').count(), 0);
+  await agent.request('_scp/html_panel/clear', { id: 'tour' });
+});
+
 test('a person asks about a line', async (t) => {
   const { agent, window } = await windowWithAgent(t);
   await window.openFile('greeting.rs');

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { scriptedAgent } from '../../../web/test/scripted.mjs';
 import { openWindow, program, project, server, test, until } from './harness.mjs';
 
 const demo = { 'conductor.chain': ['demo-agent --pace 0'] };
@@ -64,6 +65,27 @@ test('a workspace with several folders: a session knows its folder', async (t) =
   await until(async () => !/one\.txt/.test(await chat.locator('.conversation').innerText()), 'an empty conversation');
   await window.ask('read two.txt', chat);
   assert.match(window.events('message').at(-1).text, /^two\.txt has 1 line/);
+});
+
+test('a workspace with several folders: relative paths of a panel or comment belong to the folder of its session', async (t) => {
+  const files = (text) => ({ 'same.txt': `${text}\n` });
+  const [one, two] = [await project({ t, files: files('this is one') }), await project({ t, files: files('this is two') })];
+  const agent = await scriptedAgent({ t });
+  const path = join(await project({ t }), 'both.code-workspace');
+  const folders = [{ path: one, name: 'one' }, { path: two, name: 'two' }];
+  await writeFile(path, JSON.stringify({ folders, settings: { 'conductor.chain': agent.chain } }));
+  const window = await openWindow(await server(), { t, workspace: path });
+  await window.ask('first', await window.startChat());
+  await window.command('Conductor: New Session');
+  await window.choose('two');
+  assert.equal((await agent.heard('session/new', 1)).cwd, two);
+  await agent.request('_scp/file_comment/show', { id: 'c', url: 'same.txt', start: { line: 1 }, contents: 'A comment', sessionId: 's2' });
+  assert.equal((await window.event('comment thread')).file, 'two/same.txt');
+  const contents = '<p><a class="c-file" data-file="same.txt">the file</a></p>';
+  await agent.request('_scp/html_panel/show', { id: 'p', label: 'Panel', contents, sessionId: 's2' });
+  await window.panel().locator('.panel-frame').contentFrame().getByText('the file').click();
+  await window.tab('same.txt').waitFor();
+  await window.shows('this is two');
 });
 
 test('the chat follows the theme: light and high contrast', async (t) => {

@@ -1,6 +1,7 @@
 // What the agent reads and writes is what the person sees: also text that is not saved. Edits are asked for first.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, lstatSync, readFileSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { until } from '../../../../web/test/until.mjs';
 import { change, closeAll, show, startAgent } from './agent.mjs';
@@ -40,6 +41,27 @@ export async function tests({ vscode, test, options: { folder } }) {
     await closeAll(vscode);
   });
 
+  test('a file that is no UTF-8 text is not read, so that it is not damaged', async () => {
+    const read = (name) => agent.request('fs/read_text_file', { sessionId, path: `${folder}/${name}` });
+    writeFileSync(`${folder}/edited/latin.txt`, Buffer.from('caf\xe9\n', 'latin1'));
+    await assert.rejects(read('edited/latin.txt'), /not UTF-8/);
+    const edit = agent.operation('apply-edit', { edits: [{ ...ranges('edited/latin.txt', 1, 1, 2, 'C') }] });
+    await assert.rejects(edit, /not UTF-8/);
+    execFileSync('mkfifo', [`${folder}/edited/pipe`]);
+    await assert.rejects(read('edited/pipe'), /not a regular file/);
+    const write = agent.request('fs/write_text_file', { sessionId, path: `${folder}/edited/pipe`, content: 'x' });
+    await assert.rejects(write, /not a regular file/);
+    unlinkSync(`${folder}/edited/pipe`);
+  });
+
+  test('a file that is written by a link stays behind its link', async () => {
+    writeFileSync(`${folder}/edited/real.txt`, 'one\n');
+    symlinkSync('real.txt', `${folder}/edited/link.txt`);
+    await agent.request('fs/write_text_file', { sessionId, path: `${folder}/edited/link.txt`, content: 'two\n' });
+    assert.equal(onDisk('edited/real.txt'), 'two\n');
+    assert.ok(lstatSync(`${folder}/edited/link.txt`).isSymbolicLink());
+  });
+
   /** Asks for an edit, and waits until VS Code shows it. */
   async function propose(edits, label = 'Rename') {
     const answer = agent.operation('apply-edit', { label, edits });
@@ -49,7 +71,8 @@ export async function tests({ vscode, test, options: { folder } }) {
     return answer.then((it) => it, (error) => ({ error }));
   }
   const ranges = (name, line, from, to, text_) => ({
-    url: url(name), start: { line, column: from }, end: { line, column: to }, new_text: text_,
+    url: url(name), new_text: text_,
+    start: { line, ...(from === null ? {} : { column: from }) }, ...(to === null ? {} : { end: { line, column: to } }),
   });
   const diffs = () => vscode.window.tabGroups.all.flatMap((group) => group.tabs).filter((tab) => tab.input instanceof vscode.TabInputTextDiff);
 
@@ -97,6 +120,34 @@ export async function tests({ vscode, test, options: { folder } }) {
     await vscode.commands.executeCommand('conductor.acceptEdit');
     assert.deepEqual(await promise, { applied: true });
     assert.match(document.getText(), /^\/\/ 🚀 top\nimport/);
+    await closeAll(vscode);
+  });
+
+  test('the columns of an edit do not count a byte order mark, and it stays', async () => {
+    writeFileSync(`${folder}/edited/mark.js`, '\ufeffimport a;\n');
+    const promise = propose([ranges('edited/mark.js', 1, 1, 7, 'export')]);
+    await until(() => diffs().length > 0, 'the diff');
+    const [{ input }] = diffs();
+    assert.equal((await vscode.workspace.openTextDocument(input.modified)).getText(), 'export a;\n');
+    await vscode.commands.executeCommand('conductor.acceptEdit');
+    assert.deepEqual(await promise, { applied: true });
+    assert.equal(onDisk('edited/mark.js'), '\ufeffexport a;\n');
+    await closeAll(vscode);
+  });
+
+  test('only the edit of the named diff is accepted', async () => {
+    const first = propose([ranges('edited/first.js', 1, null, null, 'first\n')], 'First');
+    await until(() => diffs().length === 1, 'the first diff');
+    const [{ input }] = diffs();
+    const second = propose([ranges('edited/second.js', 1, null, null, 'second\n')], 'Second');
+    await until(() => diffs().length === 2, 'the second diff');
+    await vscode.commands.executeCommand('conductor.acceptEdit', input.modified);
+    assert.deepEqual(await first, { applied: true });
+    // The same button once more: this edit has its answer, and the other one must not get it.
+    await vscode.commands.executeCommand('conductor.acceptEdit', input.modified);
+    assert.equal(existsSync(`${folder}/edited/second.js`), false);
+    await vscode.commands.executeCommand('conductor.rejectEdit', diffs()[0].input.modified);
+    assert.equal((await second).applied, false);
     await closeAll(vscode);
   });
 

@@ -4,9 +4,10 @@ import test from 'node:test';
 import { load } from './load.mjs';
 
 const {
-  agentCommand, chainName, chainWords, chosenChain, componentNames, configuredChains, loginCommand, namedChains, namesOf,
+  agentCommand, chainName, chainWords, chosenChain, componentNames, configuredChains, loginCommand, loginVariables, namedChains, namesOf,
   quoted, splitWords,
 } = await load('chains');
+const { configurationOf } = await load('configuration');
 
 const named = [{ name: 'Tours', components: ['walkthrough', 'my-agent'] }];
 
@@ -72,6 +73,25 @@ test('chains of the configuration run by their names', () => {
   for (const text of ['', 'error', '[]', '{}', '{"chains":7}', '{"chains":{"a":["x"]}}', '{"chains":[{"name":"a"}]}']) {
     assert.deepEqual(configuredChains(text), []);
   }
+});
+
+test('the default chain, a project that is not trusted and wrong chains are known', () => {
+  const chain = (name, more) => ({ name, components: ['a'], agent: 'a', agentCommand: 'a', ...more });
+  const found = configurationOf(JSON.stringify({
+    default: 'work', project: { file: '/p/conductor.toml', used: false, notice: 'x is not used [more: conductor errors untrusted-project]' },
+    chains: [chain('work'), { name: 'wrong', file: '/c.toml', line: 7, error: 'there is no component `x`\nmore' }],
+  }));
+  assert.deepEqual(found.chains.map(({ name }) => name), ['work']);
+  assert.equal(found.usual, 'work');
+  assert.deepEqual(found.problems, ['x is not used', 'The chain wrong is wrong: there is no component `x` (/c.toml:7)']);
+  assert.equal(configurationOf(JSON.stringify({ default: 'gone', chains: [] })).usual, null);
+  assert.deepEqual(configurationOf('x'), { chains: [], usual: null, problems: [] });
+});
+
+test('a log-in by environment variables has no command', () => {
+  assert.deepEqual(loginVariables('export OPENAI_API_KEY=…'), ['OPENAI_API_KEY']);
+  assert.deepEqual(loginVariables('export A=… B=…'), ['A', 'B']);
+  for (const command of ['AGENT login', 'A=1 AGENT', 'export A=1', 'exporter A=…']) assert.equal(loginVariables(command), null);
 });
 
 test('chains of the settings run by their components', () => {

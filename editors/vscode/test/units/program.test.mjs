@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { load } from './load.mjs';
 
-const { candidates, chainsOfConfiguration, findConductor, isAtLeast, versionOf } = await load('program');
+const { candidates, configurationIn, findConductor, isAtLeast, versionOf } = await load('program');
 
 /** A home with a program that prints something. */
 function home(t, files) {
@@ -64,9 +64,27 @@ printf '{"chains":[{"name":"%s","components":["%s"],"agentCommand":"x"}]}' "$NAM
     'project/file': '',
   });
   const place = { folder: join(folder, 'project'), env: { ...process.env, NAME: 'work' } };
-  assert.deepEqual(await chainsOfConfiguration(join(folder, 'new'), place), [
-    { name: 'work', components: ['project'], configured: { agentCommand: 'x' } },
+  const none = { chains: [], usual: null, problems: [] };
+  assert.deepEqual(await configurationIn(join(folder, 'new'), place), {
+    ...none, chains: [{ name: 'work', components: ['project'], configured: { agentCommand: 'x' } }],
+  });
+  assert.deepEqual(await configurationIn(join(folder, 'old'), place), none);
+  assert.deepEqual(await configurationIn(join(folder, 'none'), place), none);
+});
+
+test('a mistake in the configuration is shown with its place', async (t) => {
+  const { folder } = home(t, { wrong: `cat >&2 <<'END'
+conductor: unknown key \`x\`
+ --> /home/me/.config/conductor/conductor.toml:3:1
+  |
+3 | x = "work"
+  | ^
+  |
+  = help: the keys here are a, b [more: conductor errors invalid-configuration]
+END
+exit 1` });
+  const { problems } = await configurationIn(join(folder, 'wrong'), { folder, env: process.env });
+  assert.deepEqual(problems, [
+    'The configuration of conductor has a mistake: unknown key `x` (/home/me/.config/conductor/conductor.toml:3:1)',
   ]);
-  assert.deepEqual(await chainsOfConfiguration(join(folder, 'old'), place), []);
-  assert.deepEqual(await chainsOfConfiguration(join(folder, 'none'), place), []);
 });

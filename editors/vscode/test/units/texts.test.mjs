@@ -1,9 +1,12 @@
 // Texts for people and for the agent.
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import test from 'node:test';
 import { load } from './load.mjs';
 
 const { questionText, withoutImages } = await load('questions');
+const { messageText, shortLine } = await load('lines');
 const { errorLine, reasonOf } = await load('stderr');
 
 test('a question has its place, its code and its words', () => {
@@ -42,4 +45,19 @@ test('a comment has no images, whatever they are written like, and code stays as
     assert.ok(!withoutImages(text).includes('!['), text);
   }
   for (const text of ['Use `vec![1, 2]`.', 'a [link](https://x)', '!']) assert.equal(withoutImages(text), text);
+});
+
+test('a message has one line, is short, and has no links', () => {
+  const text = messageText('first\n[Open](command:workbench.action.terminal.new) \u202ex');
+  assert.equal(text, 'first [Open]\u200b(command:workbench.action.terminal.new) x');
+  assert.equal(messageText(`${'a]('.repeat(1000)}`).includes(']('), false);
+  assert.ok(shortLine('x'.repeat(10_000_000), 80).length === 80);
+  assert.equal(shortLine(`${'a'.repeat(6)}🎉🎉`, 8), 'aaaaaa…');
+  assert.equal(shortLine(' \n ', 80), '');
+});
+
+test('all messages are shown by messages.ts', () => {
+  const folder = join(import.meta.dirname, '../../src');
+  const users = readdirSync(folder).filter((name) => /show(Information|Warning|Error)Message/.test(readFileSync(join(folder, name), 'utf8')));
+  assert.deepEqual(users, ['messages.ts']);
 });
