@@ -37,3 +37,13 @@ test('the example of the README', async (t) => {
   assert.match((await run('edit a.txt')).stdout, /\nThe turn has ended: end_turn\n$/);
   assert.equal(readFileSync(join(folder, 'a.txt'), 'utf8'), 'one\n', 'it allows nothing');
 });
+
+test('the packed package has its code, its types and its licence', async () => {
+  const words = ['pack', '--dry-run', '--json', '--ignore-scripts'];
+  const { stdout } = await promisify(execFile)('npm', words, { cwd: root });
+  const [{ files }] = JSON.parse(stdout);
+  const names = files.map((it) => it.path);
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const named = Object.values(exports).flatMap((it) => Object.values(it)).map((it) => it.replace('./', ''));
+  for (const name of ['LICENSE', 'README.md', ...named]) assert.ok(names.includes(name), name);
+});

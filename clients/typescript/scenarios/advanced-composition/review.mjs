@@ -1,11 +1,12 @@
 // A proxy that shows each change to a second agent, the reviewer, and its opinion to the person. She decides what happens.
 import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { Editor } from 'acp-conductor-client';
 import { mockProxy } from 'acp-conductor-client/scenario/proxy';
 
 const folder = process.cwd();
 const reviewer = new Editor({
-  program: { command: process.execPath, args: [new URL('reviewer.mjs', import.meta.url).pathname], cwd: folder },
+  program: { command: process.execPath, args: [fileURLToPath(new URL('reviewer.mjs', import.meta.url))], cwd: folder },
   folder,
   components: ['reviewer'],
   client: { name: 'review', title: 'Review', version: '1' },

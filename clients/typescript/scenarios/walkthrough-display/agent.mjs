@@ -1,4 +1,4 @@
-// An agent that presents a walkthrough, waits for the answers, and asks the editor where a function is used.
+// An agent that presents a walkthrough, and says what the answers were.
 import { mockAgent } from 'acp-conductor-client/scenario/agent';
 
 const walkthrough = {
@@ -14,11 +14,6 @@ const walkthrough = {
 };
 
 mockAgent(async (turn) => {
-  if (turn.text === 'Where is sum used?') {
-    const { text } = await turn.callTool('editor', 'find_all_references', { symbol: 'sum' });
-    await turn.say(`It is used here: ${text}`);
-    return;
-  }
   const { text } = await turn.callTool('walkthrough', 'present_walkthrough', walkthrough);
   await turn.say(`You told me: ${text}`);
 });
