@@ -9,6 +9,7 @@ import { PanelHost } from './panels/PanelHost';
 import { Live } from './parts/Live';
 import { type Command, onMessage, vscode } from './vscode/api';
 import { startFrames } from './vscode/frames';
+import { startIdle } from './vscode/idle';
 import { startVsCodeTheme } from './vscode/theme';
 // After the styles of all parts.
 import './style/vscode.css';
@@ -60,6 +61,7 @@ function Page() {
 
 startVsCodeTheme();
 startFrames();
+startIdle(() => true);
 onMessage((message) => {
   panel.value = panelOf(message['panel']) ?? panel.value;
 });

@@ -63,7 +63,10 @@ const STEPS: [Step; 31] = [
         "dist-tools",
         "install an emulator and make a bare Debian system, to test releases",
     ),
-    node("vscode-tools", "install VS Code as a server, a browser, and a packager of extensions"),
+    node(
+        "vscode-tools",
+        "install VS Code as a server, a browser, a packager of extensions, and a published agent",
+    ),
     step("format", "cargo fmt"),
     step("tidy", "the house rules"),
     node("web", "the web pages: the built files are up to date, types, unit tests"),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub use clients::test as test_clients;
-use tools::Tools;
+use tools::{Node, Tools};
 
 use crate::tool::{at, run};
 use crate::web::{check_types, debug_program, found, modules, root, target, tests};
@@ -28,7 +28,7 @@ const LARGEST: u64 = 1 << 20;
 pub fn run_command(arguments: &[String]) -> Result<(), String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        [] => package(&Tools::installed()?).map(|path| println!("{}", path.display())),
+        [] => package(&Node::installed()?).map(|path| println!("{}", path.display())),
         ["--test"] => test_all(""),
         ["--test", filter] => test_all(filter),
         ["--pictures"] => pictures(),
@@ -60,15 +60,15 @@ fn install_packages() -> Result<(), String> {
 }
 
 /// Checks the types, builds the extension, and packages it. Returns the path of the package.
-fn package(tools: &Tools) -> Result<PathBuf, String> {
+fn package(node: &Node) -> Result<PathBuf, String> {
     let folder = extension();
     install_packages()?;
     check_types(&folder)?;
-    run(tools.node().arg("build.mjs").current_dir(&folder))?;
+    run(node.command().arg("build.mjs").current_dir(&folder))?;
     let package = target().join("vscode/conductor.vsix");
     let place = target().join("vscode");
     fs::create_dir_all(&place).map_err(at(&place))?;
-    let mut vsce = tools.node();
+    let mut vsce = node.command();
     vsce.arg("node_modules/@vscode/vsce/vsce")
         .args(["package", "--no-dependencies", "--out"])
         .arg(&package);
@@ -104,9 +104,9 @@ fn test_all(filter: &str) -> Result<(), String> {
         return Err(format!("no test file in editors/vscode/test contains {filter} in its name"));
     }
     let tools = Tools::installed()?;
-    let package = package(&tools)?;
+    let package = package(&tools.node)?;
     if !units.is_empty() {
-        let mut test = tools.node();
+        let mut test = tools.node.command();
         run(test.args(["--test", "--test-concurrency=2"]).args(units).current_dir(extension()))?;
     }
     if windows.is_empty() {
@@ -115,13 +115,13 @@ fn test_all(filter: &str) -> Result<(), String> {
     // The scenarios are those of the library.
     clients::build()?;
     let runner = root().join("web/test/run.mjs");
-    run(with_program(tools.node().arg(runner).args(windows), &tools, &package)?)
+    run(with_program(tools.node.command().arg(runner).args(windows), &tools, &package)?)
 }
 
 fn pictures() -> Result<(), String> {
     let tools = Tools::installed()?;
-    let package = package(&tools)?;
-    let mut node = tools.node();
+    let package = package(&tools.node)?;
+    let mut node = tools.node.command();
     node.args(["--test", "--test-reporter=spec", "test/pictures.mjs"]);
     run(with_program(&mut node, &tools, &package)?)
 }
@@ -132,6 +132,9 @@ fn with_program<'a>(
     tools: &Tools,
     package: &Path,
 ) -> Result<&'a mut Command, String> {
+    if let Some(goose) = &tools.goose {
+        command.env("CONDUCTOR_GOOSE", goose);
+    }
     Ok(command
         .env("CONDUCTOR_BIN", debug_program()?)
         .env("CONDUCTOR_CODE_SERVER", &tools.code_server)

@@ -8,7 +8,7 @@ import { readlinkSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import nodeTest from 'node:test';
-import { atEnd, browser, once, picture, project } from '../../../web/test/harness.mjs';
+import { atEnd, browser, once, picture, project, soon } from '../../../web/test/harness.mjs';
 import { until as untilTrue } from '../../../web/test/until.mjs';
 import { DEADLINE, EXTENSION_ID, startServer } from './server.mjs';
 
@@ -55,7 +55,7 @@ export async function openWindow(server, {
   const close = once(async () => {
     // A page that is left ends the host of the extensions at once. A closed one would wait to be connected again.
     if (!page.isClosed()) await page.goto('about:blank');
-    await page.close();
+    await soon(page.close());
     if (path) await nothingRunsIn(server, path);
   });
   window.close = close;
@@ -127,6 +127,13 @@ async function nothingRunsIn(server, folder) {
   let left = [];
   await untilTrue(() => (left = server.processes('').filter(inside)).length === 0, 'the end of all programs', END).catch(() => {});
   assert.deepEqual(left, [], 'programs are left after the window was closed');
+}
+
+/** Waits until the first diagram of a panel is a picture. */
+export async function drawn(frame) {
+  const image = frame.locator('.x-diagram img').first();
+  await image.waitFor();
+  await until(() => image.evaluate(async (it) => (await it.decode(), it.naturalWidth > 0)), 'the diagram');
 }
 
 /** A window of VS Code. */
@@ -335,9 +342,10 @@ export class Window {
     await this.page.waitForSelector('.monaco-workbench .activitybar a.action-label');
   }
 
-  /** Waits until the pages of the extension show everything that they know. */
+  /** Waits until the pages of the extension show everything that they know. A hidden page never draws. */
   async quiet() {
-    for (const frame of this.page.frames()) await frame.evaluate(() => globalThis.__idle?.()).catch(() => {});
+    const idle = (frame) => frame.evaluate(() => Promise.race([globalThis.__idle?.(), new Promise((done) => setTimeout(done, 3_000))]));
+    await Promise.all(this.page.frames().map((frame) => idle(frame).catch(() => {})));
   }
 
   /** Writes a picture for people. Returns its path. */

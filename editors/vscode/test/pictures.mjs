@@ -5,7 +5,7 @@
 import { rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { openWindow, project, root, startServer, test } from './harness.mjs';
+import { drawn, openWindow, project, root, startServer, test } from './harness.mjs';
 import { scriptedAgent } from '../../../web/test/scripted.mjs';
 
 const images = join(root, 'editors/vscode/images');
@@ -106,7 +106,9 @@ for (const [suffix, theme] of [['', 'Default Light Modern'], ['-dark', 'Default 
     await it.window.openFile('greeting.rs');
     await it.window.thread('Blanks around').waitFor();
     await it.agent.request('_scp/html_panel/show', { id: 'tour', label: 'How the greeting is made', contents: tour });
-    await it.window.panel().locator('.panel-frame').contentFrame().getByText('Was this helpful?').waitFor();
+    const frame = it.window.panel().locator('.panel-frame').contentFrame();
+    await frame.getByText('Was this helpful?').waitFor();
+    await drawn(frame);
     await write(it.window, images, `walkthrough${suffix}`);
     if (!suffix) await write(it.window, docs, 'walkthrough');
   });

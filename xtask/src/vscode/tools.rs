@@ -1,5 +1,5 @@
-//! What the extension is tested with: Node, code-server and Chromium. Node and code-server are in the cache, once for
-//! each version.
+//! What the extension is packaged with (Node), and tested with: code-server, Chromium, and an agent that others have
+//! published. All but Chromium are in the cache, once for each version.
 
 use std::env;
 use std::fs;
@@ -15,36 +15,52 @@ const NODE: &str = "24.21.0";
 /// VS Code as a server, with its window as a web page. It has the version of VS Code plus three.
 const CODE_SERVER: &str = "4.139.1";
 
+/// A published agent, for the test with a model on the loopback address. It is a single file.
+const GOOSE: &str = "1.52.0";
+
+/// The folder of Node.
+pub struct Node(PathBuf);
+
+impl Node {
+    /// Installs it if it is missing.
+    pub fn installed() -> Result<Node, String> {
+        ensure_all_installed(&[
+            ("node", &["--version"], "nodejs"),
+            ("npm", &["--version"], "npm"),
+        ])?;
+        Ok(Node(node()?))
+    }
+
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(self.0.join("bin/node"));
+        command.env("PATH", path(&self.0));
+        command
+    }
+}
+
 pub struct Tools {
-    /// The folder of Node.
-    node: PathBuf,
+    pub node: Node,
     /// The folder of code-server.
     pub code_server: PathBuf,
     pub browser: PathBuf,
+    /// The program goose. It is not published for all processors.
+    pub goose: Option<PathBuf>,
 }
 
 impl Tools {
     /// Installs what is missing.
     pub fn installed() -> Result<Tools, String> {
+        let node = Node::installed()?;
         // Debian's `chromium` shows windows, too, and is slower for that.
         ensure_all_installed(&[
-            ("node", &["--version"], "nodejs"),
-            ("npm", &["--version"], "npm"),
             ("chromium-headless-shell", &["--version"], "chromium-headless-shell"),
             ("sh", &["-c", "find /usr/share/fonts | grep --quiet DejaVuSans"], "fonts-dejavu-core"),
             ("sh", &["-c", "find /usr/share/fonts | grep --quiet Emoji"], "fonts-noto-color-emoji"),
         ])?;
         let found =
             output_of(Command::new("sh").args(["-c", "command -v chromium-headless-shell"]))?;
-        let node = node()?;
-        let code_server = code_server(&node)?;
-        Ok(Tools { node, code_server, browser: found.trim().into() })
-    }
-
-    pub fn node(&self) -> Command {
-        let mut command = Command::new(self.node.join("bin/node"));
-        command.env("PATH", path(&self.node));
-        command
+        let code_server = code_server(&node.0)?;
+        Ok(Tools { node, code_server, browser: found.trim().into(), goose: goose()? })
     }
 }
 
@@ -64,6 +80,17 @@ fn node() -> Result<PathBuf, String> {
         run(install(place, &name)?.arg("--ignore-scripts"))
     })?;
     Ok(place.join("node_modules").join(package))
+}
+
+fn goose() -> Result<Option<PathBuf>, String> {
+    let package = match env::consts::ARCH {
+        "x86_64" => "@aaif/goose-binary-linux-x64",
+        _ => return Ok(None),
+    };
+    let place = built("goose", &[], &format!("{package} {GOOSE}"), |place| {
+        run(install(place, &format!("{package}@{GOOSE}"))?.arg("--ignore-scripts"))
+    })?;
+    Ok(Some(place.join("node_modules").join(package).join("bin/goose")))
 }
 
 /// Its native modules are compiled, which takes minutes.
