@@ -38,12 +38,12 @@ const TOKEN: Description = Description {
 };
 
 /// The detectors that are always on.
-pub(super) const STANDARD: [Description; 25] = [
+pub(super) const STANDARD: [Description; 26] = [
     Description {
         name: "aws-key",
         literals: &["AKIA", "ASIA", "ABIA", "ACCA"],
         at_word: true,
-        body: r"A[KSBC][IC]A[A-Z2-7]{16}\b",
+        body: r"A[KSBC][IC]A[A-Z2-7]{16}(?:\b|_)",
         ..TOKEN
     },
     Description {
@@ -148,7 +148,7 @@ pub(super) const STANDARD: [Description; 25] = [
         name: "databricks",
         literals: &["dapi"],
         at_word: true,
-        body: r"dapi[0-9a-f]{32}(?:-[0-9]+)?\b",
+        body: r"dapi[0-9a-f]{32}(?:-[0-9]+)?(?:\b|_)",
         ..TOKEN
     },
     Description {
@@ -192,8 +192,8 @@ pub(super) const STANDARD: [Description; 25] = [
         // Base64 of `{"`, and of `{` with a space or a line break after it.
         literals: &["eyJ", "eyA", "ewo", "ew0"],
         at_word: true,
-        // The first part has a maximum, because every JSON object in Base64 begins like this.
-        body: r"(?:eyJ|eyA|ewo|ew0)[A-Za-z0-9_-]{8,1000}\.(?:eyJ|eyA|ewo|ew0)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{20,}",
+        // The first part has a maximum, because every JSON object in Base64 begins like this. `e30` is an empty object.
+        body: r"(?:eyJ|eyA|ewo|ew0)[A-Za-z0-9_-]{8,1000}\.(?:(?:eyJ|eyA|ewo|ew0)[A-Za-z0-9_-]{8,}|e30)\.[A-Za-z0-9_-]{20,}",
         min_entropy: 3.0,
         ..TOKEN
     },
@@ -202,6 +202,14 @@ pub(super) const STANDARD: [Description; 25] = [
         literals: &["-----BEGIN "],
         body: r"-----BEGIN [A-Z0-9 ]{0,24}PRIVATE KEY(?: BLOCK)?-----",
         key_end: Some(EndMarker { text: "-----END", close: "-----" }),
+        min_entropy: 0.0,
+        ..TOKEN
+    },
+    Description {
+        name: "private-key",
+        literals: &["---- BEGIN SSH2 "],
+        body: r"---- BEGIN SSH2 [A-Z0-9 ]{0,24}PRIVATE KEY ----",
+        key_end: Some(EndMarker { text: "---- END", close: "----" }),
         min_entropy: 0.0,
         ..TOKEN
     },

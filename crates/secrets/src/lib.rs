@@ -549,10 +549,9 @@ impl Search {
 /// How many bytes before a position show whether a word begins there.
 const WORD_CONTEXT: usize = 32;
 
-/// Whether a word begins at a position. After an escape such as `\n`, `%3D` or `\u0022`, after an escape sequence of a
+/// Whether a word begins at a position. After an underscore, an escape such as `\n`, `%3D` or `\u0022`, after an escape sequence of a
 /// terminal, and at the border of a message, one does.
 fn is_word_start(text: &[u8], at: usize, border: Option<usize>) -> bool {
-    let is_word = |it: &u8| it.is_ascii_alphanumeric() || *it == b'_';
     let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
     if border == Some(at) {
         return true;
@@ -562,7 +561,7 @@ fn is_word_start(text: &[u8], at: usize, border: Option<usize>) -> bool {
         [.., b'\\', b'n' | b'r' | b't'] => true,
         [.., b'%', high, low] | [.., b'\\', b'x', high, low] if is_hex(&[*high, *low]) => true,
         [.., b'\\', b'u', a, b, c, d] if is_hex(&[*a, *b, *c, *d]) => true,
-        [.., last] => !is_word(last) || ends_terminal_sequence(before),
+        [.., last] => !last.is_ascii_alphanumeric() || ends_terminal_sequence(before),
         [] => true,
     }
 }

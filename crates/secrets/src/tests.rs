@@ -1,3 +1,4 @@
+mod borders;
 mod ranges;
 
 use super::*;
@@ -64,7 +65,7 @@ fn every_kind_of_secret_is_replaced_by_its_name() {
 
 #[test]
 fn a_secret_begins_a_word_also_after_an_escape() {
-    let escapes = ["\\n", "\\t", "%3D", "=", "\"", "/", "é", "\\u0022", "\\x3d"];
+    let escapes = ["\\n", "\\t", "%3D", "=", "\"", "/", "é", "\\u0022", "\\x3d", "_"];
     let colours = ["\x1b[32m", "\x1b[01;31m\x1b[K", "\x1b(B", "\\u001b[0;1m", "\\033[1m", "\\e[m"];
     for before in escapes.into_iter().chain(colours) {
         let text = format!("a{before}npm_{}", &BODY[..36]);
@@ -77,7 +78,7 @@ fn a_secret_begins_a_word_also_after_an_escape() {
         stream.finish(Secrets::standard(), &mut out, &mut Findings::default());
         assert_eq!(String::from_utf8_lossy(&out), expected);
     }
-    for before in ["m", "[32m", "u0022", "x3d", "_"] {
+    for before in ["m", "[32m", "u0022", "x3d"] {
         let text = format!("a{before}npm_{}", &BODY[..36]);
         assert_eq!(Secrets::standard().redact(&text), text);
     }
