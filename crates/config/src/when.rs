@@ -10,12 +10,14 @@
 //! - `pattern`: files, by name or glob
 //! - `program`: commands on the PATH
 //! - `dependency`: packages with a range of versions
+//! - `npm_range`: ranges of versions as npm writes them
 //! - `lock_files`: finds and reads lock files, with a module for each format
 //! - `bounded_file`: reads a file of a project, whatever it is
 
 mod bounded_file;
 mod dependency;
 mod lock_files;
+mod npm_range;
 mod pattern;
 mod program;
 mod read;

@@ -24,7 +24,35 @@ pub(super) fn read(path: &Path, limit: u64) -> Option<Result<String, String>> {
 }
 
 fn text(bytes: Vec<u8>) -> Result<String, String> {
-    let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
-    // Some editors on Windows write a byte order mark.
+    // PowerShell writes the output of `pip freeze` as UTF-16.
+    let utf16: Option<fn([u8; 2]) -> u16> = match &bytes[..] {
+        [0xff, 0xfe, ..] => Some(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => Some(u16::from_be_bytes),
+        _ => None,
+    };
+    let text = match utf16 {
+        Some(unit) => {
+            let units = bytes.chunks_exact(2).map(|it| unit([it[0], it[1]]));
+            char::decode_utf16(units).collect::<Result<String, _>>().map_err(|_| "is not UTF-16")?
+        }
+        None => String::from_utf8(bytes).map_err(|_| "is not UTF-8")?,
+    };
+    // Some editors on Windows also write a byte order mark.
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_text_is_utf_8_or_has_the_mark_of_utf_16() {
+        let read = |bytes: &[u8]| super::text(bytes.to_vec());
+        let utf16 = |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            "\u{feff}django==4.2\r\n".encode_utf16().flat_map(bytes).collect()
+        };
+        for bytes in [utf16(u16::to_le_bytes), utf16(u16::to_be_bytes)] {
+            assert_eq!(read(&bytes).as_deref(), Ok("django==4.2\r\n"));
+        }
+        assert_eq!(read(b"\xef\xbb\xbfa").as_deref(), Ok("a"));
+        assert!(read(b"\xff").is_err() && read(b"\xff\xfe\x00\xd8").is_err());
+    }
 }

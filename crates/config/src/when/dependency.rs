@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use super::lock_files::{Found, Language, LockFile, Version};
+use super::npm_range::NpmRange;
 use super::{Surroundings, Verdict};
 
 /// The longest package with its range, in bytes.
@@ -63,7 +64,7 @@ struct Range {
 #[derive(Debug, Clone)]
 enum ParsedRange {
     Crate(semver::VersionReq),
-    Npm(nodejs_semver::Range),
+    Npm(NpmRange),
     Python(pep440_rs::VersionSpecifiers),
 }
 
@@ -157,9 +158,9 @@ fn parse_range(text: &str, language: Language) -> Result<ParsedRange, String> {
             };
             invalid(format!("{error}{hint}"))
         }),
-        Language::JavaScript => match nodejs_semver::Range::parse(text) {
+        Language::JavaScript => match NpmRange::parse(text) {
             Ok(range) => Ok(ParsedRange::Npm(range)),
-            Err(error) => Err(invalid(error.to_string())),
+            Err(error) => Err(invalid(error)),
         },
         Language::Python => match text.parse() {
             Ok(range) => Ok(ParsedRange::Python(range)),
@@ -227,9 +228,7 @@ impl Range {
     fn contains(&self, version: &str) -> bool {
         match &self.parsed {
             ParsedRange::Crate(range) => version.parse().is_ok_and(|it| range.matches(&it)),
-            ParsedRange::Npm(range) => {
-                nodejs_semver::Version::parse(version).is_ok_and(|it| it.satisfies(range))
-            }
+            ParsedRange::Npm(range) => range.contains(version),
             ParsedRange::Python(range) => version.parse().is_ok_and(|it| range.contains(&it)),
         }
     }

@@ -77,10 +77,15 @@ impl FilePattern {
         if let Err(reason) = inside(&file, &surroundings.folder) {
             return Verdict::new(false, format!("{path} {reason}"));
         }
-        match path.ends_with('/') && !file.is_dir() {
+        match self.is_folder() && !file.is_dir() {
             true => Verdict::new(false, format!("{path} is not a folder")),
             false => Verdict::new(true, format!("{path} exists")),
         }
+    }
+
+    /// Whether only a folder fits.
+    fn is_folder(&self) -> bool {
+        self.0.ends_with('/')
     }
 
     fn is_glob(&self) -> bool {
@@ -108,6 +113,9 @@ impl FilePattern {
             Search::Found(file) => {
                 let file = file.to_string_lossy().replace('\\', "/");
                 Verdict::new(true, format!("{file} matches {pattern}"))
+            }
+            Search::Nothing if self.is_folder() => {
+                Verdict::new(false, format!("no folder matches {pattern}"))
             }
             Search::Nothing => Verdict::new(false, format!("no file matches {pattern}")),
             Search::Limit => Verdict::new(
@@ -141,7 +149,9 @@ impl FilePattern {
                 found.sort_by_key(fs::DirEntry::file_name);
                 for entry in found {
                     let path = relative.join(entry.file_name());
-                    if matcher.is_match(&path) && inside(&folder.join(&path), folder).is_ok() {
+                    let real = folder.join(&path);
+                    let fits = matcher.is_match(&path) && (!self.is_folder() || real.is_dir());
+                    if fits && inside(&real, folder).is_ok() {
                         return Search::Found(path);
                     }
                     let is_folder = entry.file_type().is_ok_and(|it| it.is_dir());
@@ -192,6 +202,9 @@ mod tests {
             ("src/{b,a}/schema.sql", "yes: src/a/schema.sql matches src/{b,a}/schema.sql"),
             ("{x,src/a/schema}.sql", "yes: src/a/schema.sql matches {x,src/a/schema}.sql"),
             ("src/*", "yes: src/a matches src/*"),
+            ("src/*/", "yes: src/a matches src/*/"),
+            ("src/*/*/", "no: no folder matches src/*/*/"),
+            ("*.csproj/", "no: no folder matches *.csproj/"),
             (".github/*.y*ml", "yes: .github/ci.yml matches .github/*.y*ml"),
             ("app.[cf]sproj", "yes: app.csproj matches app.[cf]sproj"),
             // What is built or installed is found only by its name.

@@ -61,6 +61,9 @@ fn read_requirements(text: &str) -> Result<Packages, String> {
             Some((_, after)) => after.trim(),
             None => rest,
         };
+        // `name (==1.2)` is an older form of `name==1.2`.
+        let rest =
+            rest.strip_prefix('(').map_or(rest, |it| it.trim_end().trim_end_matches(')').trim());
         let version = rest.strip_prefix("===").or_else(|| rest.strip_prefix("=="));
         let version = version.map(str::trim).filter(|it| !it.contains([',', '*']));
         found.add(Language::Python, name, version)?;

@@ -197,6 +197,7 @@ numpy
 ruamel.yaml===0.18.6 --hash=sha256:0000
 wild==1.*
 several ==1.0,<2
+old (==3.1)
 exact==1.0+cu118
 zope_interface @ https://example.com/zope.whl
 ./local/path.whl
@@ -205,7 +206,7 @@ dir/file.whl
 ";
     assert_eq!(
         listed(Language::Python, "requirements.txt", requirements),
-        "django 4.2.7\nexact 1.0+cu118\nnumpy -\nrequests -\nruamel-yaml 0.18.6\nseveral -\nwild -\nzope-interface -"
+        "django 4.2.7\nexact 1.0+cu118\nnumpy -\nold 3.1\nrequests -\nruamel-yaml 0.18.6\nseveral -\nwild -\nzope-interface -"
     );
 }
 
@@ -368,7 +369,7 @@ fn invalid_files_are_reported() {
     let long = format!("[[package]]\nname = 'a'\ndescription = '{}'\n", "x".repeat(1 << 20));
     let long = reason("crate", "Cargo.lock", long.as_bytes());
     assert_eq!(long, "Cargo.lock is not valid: line 1: this table has more than 1 MiB");
-    let reason = reason("crate", "Cargo.lock", b"\xff\xfe");
+    let reason = reason("crate", "Cargo.lock", b"\xff\xff");
     assert_eq!(reason, "Cargo.lock is not UTF-8");
 }
 
