@@ -259,12 +259,13 @@ test('an edit is shown, accepted, rejected, and not written over other changes',
 test('log messages of components are shown and passed on', async (t) => {
   const lines = [];
   const { agent, editor } = await start(t, { options: { log: (line) => lines.push(line) } });
-  agent.notify('_scp/log', { level: 'warn', message: 'a\u001b[31mb', component: 'x' });
+  const data = { panels: 1, apiKey: 'sk-1', text: 'a\u001b[31mb' };
+  agent.notify('_scp/log', { level: 'warn', message: 'a\u001b[31mb', component: 'x', data });
   agent.notify('_proxy/log', { message: 7 });
   await when(editor, () => lines.length === 2, 'two lines');
   assert.deepEqual(lines, [
-    { level: 'warn', component: 'x', text: 'ab' },
-    { level: 'info', component: null, text: '' },
+    { level: 'warn', component: 'x', text: 'ab', data: '{"panels":1,"apiKey":"…","text":"a\\u001b[31mb"}' },
+    { level: 'info', component: null, text: '', data: null },
   ]);
   for (let count = 0; count < 600; count += 1) agent.notify('_scp/log', { message: String(count) });
   await when(editor, () => lines.length === 602, 'all lines');
