@@ -18,6 +18,7 @@ use crate::failure_policy::{FailurePolicy, OnCrash, Restarts, Updates};
 use crate::greeting_cache::GreetingCache;
 use crate::host::in_process::InProcess;
 use crate::host::process::ProcessCleanup;
+use crate::host::start_check::StartCheck;
 use crate::journal::JournalFile;
 use crate::managed_options::ManagedOptions;
 use crate::reload::ReloadSource;
@@ -111,6 +112,8 @@ pub struct Spec {
     pub in_process: Option<InProcess>,
     /// Set if the conductor keeps the options of the component: a built-in component.
     pub managed: Option<ManagedOptions>,
+    /// Is asked directly before each start of the component.
+    pub before_start: Option<StartCheck>,
     /// Whether the component is a guard (a filter, a rate limit, a permission check). Messages never
     /// bypass a guard.
     pub guard: bool,

@@ -9,6 +9,7 @@ pub mod pipes;
 pub mod process;
 #[cfg(unix)]
 pub mod reaper;
+pub mod start_check;
 pub(crate) mod start_failure;
 
 use in_process::ComponentThread;

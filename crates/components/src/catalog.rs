@@ -23,6 +23,7 @@ use crate::filter::Filter;
 use crate::hooks::Hooks;
 use crate::ide::Ide;
 use crate::log::Log;
+use crate::mentions::Mentions;
 use crate::metrics::Metrics;
 use crate::options::{self, TomlFile};
 use crate::permissions::Permissions;
@@ -74,6 +75,17 @@ pub trait BuiltIn:
     /// Whether it collects the log messages and metrics of other components.
     const COLLECTS_TELEMETRY: bool = false;
 
+    /// The option that gets the files of the project to which the user has agreed ([`AgreedFiles`](crate::mentions::AgreedFiles)), if
+    /// the component reads files of projects while it runs.
+    const AGREED_FILES: Option<&'static str> = None;
+
+    /// The files that the component reads, and what it runs because of them. Relative paths begin at each of the folders, and the
+    /// project of a session may be each of them. All texts of the options are known already.
+    fn mentions(&self, folders: &[&Path]) -> Mentions {
+        let _ = folders;
+        Mentions::default()
+    }
+
     /// Checks the files that the options name, so that errors are reported before the chain starts.
     ///
     /// # Errors
@@ -122,7 +134,10 @@ pub struct Entry {
     command: fn() -> clap::Command,
     parse: ReadOptions<ComponentFactory>,
     options: ReadOptions<Map<String, Value>>,
+    /// The option that gets the files of the project to which the user has agreed.
+    pub agreed_files: Option<&'static str>,
     report: fn(&[String]) -> Result<Option<String>, OptionError>,
+    mentions: fn(&[String], &Map<String, Value>, &[&Path]) -> Result<Mentions, OptionError>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
@@ -143,6 +158,8 @@ impl Entry {
             parse: parse::<C>,
             options: |words, members| members_of(&read::<C>(words, members)?),
             report: report::<C>,
+            agreed_files: C::AGREED_FILES,
+            mentions: mentions::<C>,
             schema: C::json_schema,
         }
     }
@@ -179,6 +196,17 @@ impl Entry {
         members: &Map<String, Value>,
     ) -> Result<ComponentFactory, String> {
         (self.parse)(words, members).map_err(|error| self.describe(error))
+    }
+
+    /// What the options of the component lead to, in the words of a command line and in the members of a JSON object: files, commands,
+    /// and texts. Empty if the options are wrong: then the component does not start.
+    pub fn mentions(
+        &self,
+        words: &[String],
+        members: &Map<String, Value>,
+        folders: &[&Path],
+    ) -> Mentions {
+        (self.mentions)(words, members, folders).unwrap_or_default()
     }
 
     /// Like [`parse`](Entry::parse), but builds nothing.
@@ -253,6 +281,17 @@ fn parse<C: BuiltIn>(
     let component: C = read(words, members)?;
     component.check().map_err(|error| with_line::<C>(error, words, members))?;
     Ok(Box::new(move || component.build()))
+}
+
+fn mentions<C: BuiltIn>(
+    words: &[String],
+    members: &Map<String, Value>,
+    folders: &[&Path],
+) -> Result<Mentions, OptionError> {
+    let component: C = read(words, members)?;
+    let mut mentions = component.mentions(folders);
+    mentions.add_texts(&Value::Object(members_of(&component)?));
+    Ok(mentions)
 }
 
 fn report<C: BuiltIn>(words: &[String]) -> Result<Option<String>, OptionError> {

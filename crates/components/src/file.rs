@@ -69,6 +69,16 @@ pub(crate) fn read(
     path: &Path,
     limits: ReadLimits,
 ) -> Result<FileStart, ReadError> {
+    let (bytes, truncated) = read_bytes(directory, path, limits)?;
+    Ok(FileStart { text: String::from_utf8_lossy(&bytes).into_owned(), truncated })
+}
+
+/// Like [`read`], for bytes. Also returns whether the file is longer.
+pub(crate) fn read_bytes(
+    directory: &Path,
+    path: &Path,
+    limits: ReadLimits,
+) -> Result<(Vec<u8>, bool), ReadError> {
     let directory = match (path.is_absolute(), path.parent()) {
         (true, Some(parent)) => parent,
         _ => directory,
@@ -88,7 +98,7 @@ pub(crate) fn read(
     file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     let truncated = bytes.len() > limits.max_bytes;
     bytes.truncate(limits.max_bytes);
-    Ok(FileStart { text: String::from_utf8_lossy(&bytes).into_owned(), truncated })
+    Ok((bytes, truncated))
 }
 
 /// The names in a resolved path, which has no other parts.

@@ -4,7 +4,7 @@
 //! (`settings`, `sources`, `matcher`, `condition`), runs them (`run`, `process`, `http`), reads their answers
 //! (`reply`), and reports them (`report`). `uses` and `terminals` remember the tool calls of a turn, so that a hook runs once for each call.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::{Audit, AuditOptions};
 use crate::catalog::{BuiltIn, OptionError};
+use crate::mentions::{AgreedFiles, Mentions};
 use crate::options::Interval;
 
 mod changes;
@@ -109,6 +110,12 @@ pub struct Hooks {
     /// Hooks by event, as in the member `hooks` of Claude Code's settings.
     #[arg(skip)]
     hooks: HookGroups,
+
+    /// The files of the project to which the user has agreed. The conductor sets it if the file of a project has defined the component.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    agreed_files: Option<AgreedFiles>,
 }
 
 /// The receiver of the reason why a tool call is blocked.
@@ -133,6 +140,11 @@ impl Default for Hooks {
 impl BuiltIn for Hooks {
     const NAME: &'static str = "hooks";
     const GUARD: bool = true;
+    const AGREED_FILES: Option<&'static str> = Some("agreed_files");
+
+    fn mentions(&self, folders: &[&Path]) -> Mentions {
+        Sources::mentions(self, folders)
+    }
 
     fn check(&self) -> Result<(), OptionError> {
         let invalid = |why: String| OptionError { kind: ErrorKind::InvalidOptionsFile, why };

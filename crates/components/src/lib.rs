@@ -40,6 +40,8 @@ pub mod ide;
 #[cfg(feature = "catalog")]
 pub mod log;
 #[cfg(feature = "catalog")]
+pub mod mentions;
+#[cfg(feature = "catalog")]
 pub mod metrics;
 #[cfg(feature = "catalog")]
 pub mod options;

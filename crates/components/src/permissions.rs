@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::agents::KnownAgent;
 use crate::audit::{Audit, AuditOptions, Event, OnFailure, Record};
 use crate::catalog::{BuiltIn, OptionError};
+use crate::mentions::Mentions;
 use crate::options::Interval;
 use crate::sessions::Sessions;
 
@@ -101,6 +102,17 @@ enum Tell {
 impl BuiltIn for Permissions {
     const NAME: &'static str = NAME;
     const GUARD: bool = true;
+
+    fn mentions(&self, folders: &[&Path]) -> Mentions {
+        let mut mentions = Mentions::default();
+        let rules =
+            folders.iter().filter_map(|it| Rules::load(&it.join(self.rules.as_ref()?)).ok());
+        if rules.into_iter().any(|it| it.imports()) {
+            let files = folders.iter().flat_map(|it| claude::FILES.map(|name| it.join(name)));
+            files.for_each(|path| drop(mentions.add_file(&path)));
+        }
+        mentions
+    }
 
     fn check(&self) -> Result<(), OptionError> {
         if self.explain.is_some() {

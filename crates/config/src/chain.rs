@@ -10,12 +10,14 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::file::{Chain, Component, File, Named, Settings};
 use crate::source::{Diagnostic, Place, Placed, Source};
-use crate::trust::Names;
+use crate::trust::{AgreedFiles, Evidence, Names, ReadFile};
 use crate::when::{Surroundings, Verdict};
 use acp_wire::{ErrorKind, suggestion};
+use serde_json::{Map, Value};
 
 pub use launch::Launch;
 
@@ -26,12 +28,29 @@ pub const MAX_DEPTH: usize = 16;
 pub const MAX_ENTRIES: usize = 200;
 
 /// A built-in component.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct BuiltIn {
     /// Its name.
     pub name: &'static str,
     /// Whether it is an agent.
     pub agent: bool,
+    /// What its options lead to.
+    pub mentions: FindMentions,
+}
+
+/// Finds out what the options of a built-in component lead to: its name, its words on a command line, its options as JSON, and the
+/// folders in which relative paths may begin.
+pub type FindMentions = fn(&str, &[String], &Map<String, Value>, &[&Path]) -> Mentions;
+
+/// What the options of a built-in component lead to.
+#[derive(Debug, Default)]
+pub struct Mentions {
+    /// The files that the component reads.
+    pub files: Vec<ReadFile>,
+    /// What it runs because of its options and files, for the user.
+    pub runs: Vec<String>,
+    /// Texts that may name further files.
+    pub texts: Vec<String>,
 }
 
 /// The configuration files, merged.
@@ -45,6 +64,8 @@ pub struct Configuration {
     built_ins: Vec<BuiltIn>,
     /// The env-files that were looked for already. `None`: there is no such file.
     env_files: BTreeMap<PathBuf, Option<Source>>,
+    /// The files of the components that the file of a project defines or changes, to which the user has agreed.
+    agreed: BTreeMap<String, Arc<AgreedFiles>>,
 }
 
 /// A chain with its includes, after its conditions were evaluated.
@@ -156,9 +177,26 @@ impl Configuration {
 
     /// What the components name that a file defines or changes. For the [trust](mod@crate::trust) in a project.
     pub fn names_of(&self, source: &Source, surroundings: &Surroundings) -> Vec<Names> {
+        let start = surroundings.folder.canonicalize().unwrap_or(surroundings.folder.clone());
+        let folders = [source.folder(), &start];
+        let merged = self.changed_by(source);
+        let merged = merged.iter().filter_map(|name| self.components.get_key_value(name));
+        merged
+            .map(|(name, it)| launch::names(name, it, surroundings, &self.built_ins, &folders))
+            .collect()
+    }
+
+    /// Compares the files of the components that a file defines or changes with this evidence, whenever one of them starts.
+    pub fn agree(&mut self, source: &Source, evidence: &Evidence) {
+        let names = self.changed_by(source).into_iter();
+        self.agreed =
+            names.map(|it| (it.value.clone(), Arc::new(evidence.agreed_files(&it)))).collect();
+    }
+
+    /// The names of the components that a file defines or changes.
+    fn changed_by(&self, source: &Source) -> Vec<Placed<String>> {
         let Ok(file) = File::parse(source) else { return Vec::new() };
-        let merged = file.components.keys().filter_map(|name| self.components.get(name));
-        merged.map(|component| launch::names(component, surroundings)).collect()
+        file.components.into_keys().collect()
     }
 
     /// Checks what does not depend on the surroundings: that every name in every chain exists.

@@ -13,7 +13,9 @@
 //!    the text, the env-files and the named files.
 //! 4. [`Store::consent`] compares all of them. Only if it says [`Consent::Given`], the configuration is used: the text and the
 //!    env-files *that were hashed*. Otherwise [`Consent::notice`] is what the user is told.
+//! 5. [`AgreedFiles`] compares the files of a component again before each of its starts.
 
+mod agreed;
 mod digest;
 mod evidence;
 mod layers;
@@ -24,8 +26,9 @@ mod record;
 mod store;
 mod words;
 
+pub use agreed::AgreedFiles;
 pub use digest::Digest;
-pub use evidence::{CoveredFile, EnvFile, Evidence, EvidenceError, FileState, Role};
+pub use evidence::{CoveredFile, Evidence, EvidenceError, FileState, ReadFile, Role};
 pub use layers::{Layered, Layers};
 pub use names::Names;
 pub use record::Record;

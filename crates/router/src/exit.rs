@@ -96,6 +96,8 @@ pub enum StartProblem {
     MissingDirectory,
     /// A file that the component needs cannot be read or written.
     UnusableFile,
+    /// The user has not agreed to what would be started.
+    Untrusted,
     /// Another problem.
     Other,
 }
@@ -111,6 +113,7 @@ impl StartProblem {
             StartProblem::WrongArchitecture => ErrorKind::WrongArchitecture,
             StartProblem::MissingDirectory => ErrorKind::MissingDirectory,
             StartProblem::UnusableFile => ErrorKind::UnreadableFile,
+            StartProblem::Untrusted => ErrorKind::UntrustedProject,
             StartProblem::Other => ErrorKind::StartFailed,
         }
     }

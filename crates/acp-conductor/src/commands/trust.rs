@@ -56,6 +56,8 @@ pub fn untrust(args: &UntrustArgs) -> Result<(), Failure> {
 /// Shows the file of a project, and asks. The bytes that are shown are those that are trusted afterwards.
 fn decide(folder: &Path, yes: bool) -> Result<(), Failure> {
     let store = store()?;
+    // Options that name files begin where an editor would start the conductor.
+    std::env::set_current_dir(folder).map_err(system)?;
     let user = configuration::user_source().map_err(|why| wrong(&why))?;
     let found = project::find(folder, configuration::user_file().as_deref());
     let project = found.map_err(|why| Failure::of(why.kind(), &why))?.ok_or_else(|| {

@@ -1,13 +1,15 @@
 //! The configuration files: where they are, and whether they are used.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use acp_wire::{ErrorKind, printable};
-use config::chain::{BuiltIn, Configuration};
+use components::mentions::MentionedFile;
+use config::chain::{BuiltIn, Configuration, Mentions};
 use config::project::ProjectFile;
 use config::source::{Diagnostic, Source};
-use config::trust::{Layered, Layers, Store};
+use config::trust::{Layered, Layers, ReadFile, Store};
 use config::when::Surroundings;
+use serde_json::{Map, Value};
 
 /// The configuration files, merged.
 #[derive(Debug)]
@@ -108,5 +110,18 @@ pub fn trust_store() -> Option<Store> {
 /// The built-in components.
 pub fn built_ins() -> Vec<BuiltIn> {
     let entries = components::catalog::ALL.iter();
-    entries.map(|entry| BuiltIn { name: entry.name, agent: entry.agent }).collect()
+    entries.map(|entry| BuiltIn { name: entry.name, agent: entry.agent, mentions }).collect()
+}
+
+/// What the options of a built-in component lead to.
+fn mentions(
+    name: &str,
+    words: &[String],
+    options: &Map<String, Value>,
+    folders: &[&Path],
+) -> Mentions {
+    let found = components::find(name).map(|it| it.mentions(words, options, folders));
+    let components::mentions::Mentions { files, runs, texts } = found.unwrap_or_default();
+    let read = |it: MentionedFile| ReadFile { path: it.path, bytes: it.bytes };
+    Mentions { files: files.into_iter().map(read).collect(), runs, texts }
 }

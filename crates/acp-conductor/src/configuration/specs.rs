@@ -1,17 +1,21 @@
 //! From a component of a file to a component of a chain. Errors point at the place in the file.
 
+use std::sync::Arc;
+
 use components::catalog::{Entry, OptionError};
 use config::chain::{Configuration, Launch, ResolvedChain, ResolvedEntry, Role};
 use config::file::{self, Node, to_json};
 use config::source::{Diagnostic, Place, Placed};
+use config::trust::AgreedFiles;
 use config::when::Surroundings;
 use engine::Fallback;
-use router::{Mode, UpdateFilter};
-use serde_json::{Map, Value};
+use router::{Mode, StartFailure, StartProblem, UpdateFilter};
+use serde_json::{Map, Value, json};
 
 use crate::builtin;
 use crate::config::Spec;
 use crate::failure_policy::{OnCrash, Restarts, Updates};
+use crate::host::start_check::StartCheck;
 
 impl From<file::OnCrash> for OnCrash {
     fn from(what: file::OnCrash) -> OnCrash {
@@ -75,7 +79,7 @@ fn spec(launch: &Launch, entry: &ResolvedEntry) -> Result<Spec, Diagnostic> {
     let Launch { name, command, component, .. } = launch;
     let is_agent = entry.role == Role::Agent;
     check_role(launch, is_agent)?;
-    let spec = Spec {
+    let mut spec = Spec {
         name: name.clone(),
         program: command.value.clone(),
         args: launch.args.iter().map(|it| it.value.clone()).collect(),
@@ -88,10 +92,16 @@ fn spec(launch: &Launch, entry: &ResolvedEntry) -> Result<Spec, Diagnostic> {
         on_crash_named: component.on_crash.is_some(),
         restarts: component.restarts.as_ref().map(|it| it.value.into()),
         updates: component.updates.as_ref().map(|it| it.value.into()),
+        before_start: launch.agreed.clone().map(start_check),
         ..Spec::default()
     };
     match builtin::entry_of(&spec.program).map(|(entry, _)| entry) {
-        Ok(Some(entry)) => check_built_in(launch, entry, is_agent, &spec)?,
+        Ok(Some(entry)) => {
+            if let (Some(option), Some(agreed)) = (entry.agreed_files, &launch.agreed) {
+                spec.options.insert(option.to_owned(), json!(agreed.states()));
+            }
+            check_built_in(launch, entry, is_agent, &spec)?;
+        }
         Ok(None) => {
             if let Some(option) = launch.options.keys().next() {
                 let error = option.error(format!("`{}` is a program, which has no options", name));
@@ -101,6 +111,21 @@ fn spec(launch: &Launch, entry: &ResolvedEntry) -> Result<Spec, Diagnostic> {
         Err((kind, why)) => return Err(command.error(why).of_kind(kind)),
     }
     Ok(spec)
+}
+
+/// Compares the files that a component of a project names before each of its starts.
+fn start_check(agreed: Arc<AgreedFiles>) -> StartCheck {
+    StartCheck::new(move || {
+        agreed.check().map_err(|why| {
+            let root = acp_wire::printable::one_line(&agreed.root().display().to_string());
+            let command = format!("conductor trust {}", shell_words::quote(&root));
+            // A component that is bypassed is reported without the remedy.
+            let why = format!("{why} (see `{command}`)");
+            let remedy =
+                format!("run `{command}`, and then `conductor reload`, or start the agent again");
+            StartFailure { problem: StartProblem::Untrusted, why, remedy }
+        })
+    })
 }
 
 /// Refuses what an agent cannot have, and what a guard cannot have.

@@ -8,6 +8,7 @@ use super::Shell;
 use crate::config::{Config, Spec};
 use crate::host::RunningComponent;
 use crate::host::process::Process;
+use crate::host::start_check::StartCheck;
 use crate::host::start_failure;
 use crate::link::{Link, Reader, Writer};
 use crate::log;
@@ -52,6 +53,7 @@ impl Shell {
     /// Starts the component of a seat.
     pub(super) fn start(&mut self, seat: Seat, incarnation: u32) -> Result<(), StartFailure> {
         let spec = &self.config.components[seat.index() - 1];
+        spec.before_start.as_ref().map_or(Ok(()), StartCheck::check)?;
         let name = spec.name.clone();
         let on_stderr = move |line: &str| log::component_line(&name, line);
         let exits = self.exits.0.clone();

@@ -2,6 +2,7 @@
 
 #![cfg(unix)]
 
+mod built_ins;
 mod command;
 mod hostile;
 mod swapped;
@@ -134,6 +135,12 @@ impl Setup {
 
     /// Plays an editor in a folder: it starts a session, and sends a prompt.
     fn run_in(&self, folder: &str, args: &[&str]) -> Run {
+        self.run_session(folder, args, "/")
+    }
+
+    /// Like [`run_in`](Setup::run_in), with the folder of the session.
+    fn run_session(&self, folder: &str, args: &[&str], cwd: impl AsRef<Path>) -> Run {
+        let cwd = cwd.as_ref().to_owned();
         let mut command = self.conductor(folder, args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         with_timeout("the conductor runs", move || {
@@ -142,7 +149,7 @@ impl Setup {
             let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
             let requests = [
                 ("initialize", json!({ "protocolVersion": 1 })),
-                ("session/new", json!({ "cwd": "/", "mcpServers": [] })),
+                ("session/new", json!({ "cwd": cwd, "mcpServers": [] })),
                 ("session/prompt", json!({ "sessionId": "s", "prompt": [] })),
             ];
             let mut editor = String::new();

@@ -122,7 +122,10 @@ fn a_changed_script_asks_again() {
             "sub/../run.sh",
         ),
         ("command = \"run.sh\"\nenv = { PATH = \"${CONDUCTOR_FOLDER}:/usr/bin:/bin\" }", "run.sh"),
-        ("command = \"sh\"\nargs = [\"-c\", \"exec ./node_modules/@scope/run.sh\"]", "node_modules/@scope/run.sh"),
+        (
+            "command = \"sh\"\nargs = [\"-c\", \"exec ./node_modules/@scope/run.sh\"]",
+            "node_modules/@scope/run.sh",
+        ),
         ("command = \"sh\"\nargs = [\"-c\", \"exec './my tools/run.sh'\"]", "my tools/run.sh"),
         ("command = \"sh\"\nargs = [\"-c\", \"exec \\\"$${PWD}\\\"/run.sh\"]", "run.sh"),
         (

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::event::{Contract, Event, NamedEvent};
 use super::matcher::{Matcher, MatcherError};
+use crate::mentions::MAX_FILE;
 
 mod raw;
 
@@ -257,7 +258,18 @@ impl LoadedHooks {
         acceptance: Acceptance<'_>,
     ) -> Result<LoadedHooks, String> {
         let name = path.display().to_string();
-        let text = read_file(path).map_err(|why| format!("{name}: {why}"))?;
+        let bytes = read_file(path).map_err(|why| format!("{name}: {why}"))?;
+        LoadedHooks::of_bytes(&bytes, path, contract, acceptance)
+    }
+
+    /// Reads the bytes of a file.
+    pub(crate) fn of_bytes(
+        bytes: &[u8],
+        path: &Path,
+        contract: Contract,
+        acceptance: Acceptance<'_>,
+    ) -> Result<LoadedHooks, String> {
+        let (name, text) = (path.display().to_string(), String::from_utf8_lossy(bytes));
         match path.extension().is_some_and(|it| it == "toml") {
             true => LoadedHooks::of_toml(&text, &name, contract, acceptance),
             false => LoadedHooks::of_json(&text, &name, contract, acceptance),
@@ -506,17 +518,13 @@ impl LoadedHooks {
     }
 }
 
-/// The largest settings file that is read.
-const MAX_FILE: usize = 4 * 1024 * 1024;
-
-fn read_file(path: &Path) -> Result<String, String> {
+/// The bytes of a settings file.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let limits = crate::file::ReadLimits { max_bytes: MAX_FILE, outside: true };
     let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-    match crate::file::read(Path::new("/"), &path, limits) {
-        Ok(read) if read.truncated => {
-            Err("the file is too large; settings have at most 4 MiB".to_owned())
-        }
-        Ok(read) => Ok(read.text),
+    match crate::file::read_bytes(Path::new("/"), &path, limits) {
+        Ok((_, true)) => Err("the file is too large; settings have at most 4 MiB".to_owned()),
+        Ok((bytes, false)) => Ok(bytes),
         Err(why) => Err(format!("cannot read the file: {why}; correct its path")),
     }
 }

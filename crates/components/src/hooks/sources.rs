@@ -1,5 +1,6 @@
 //! Which files have hooks, and which of them the agent runs itself.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,9 +8,10 @@ use acp_wire::ErrorKind;
 
 use super::Hooks;
 use super::event::Contract;
-use super::settings::{Acceptance, Hook, LoadedHooks};
+use super::settings::{Acceptance, Hook, HookAction, LoadedHooks, read_file};
 use crate::agents::AgentKind;
 use crate::catalog::OptionError;
+use crate::mentions::Mentions;
 
 /// A file with hooks.
 #[derive(Debug, Clone)]
@@ -48,15 +50,61 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Reads the hooks of a project.
+    /// Reads the hooks of a project. If the file of a project has defined the component, the user must have agreed to the bytes.
     pub(crate) fn load_project(options: &Hooks, directory: &Path) -> Result<Sources, String> {
         let mut sources = Sources::default();
-        for (path, contract) in project_files(directory) {
-            if path.is_file() {
-                sources.add(&path, contract, options, false)?;
+        let agreed = options.agreed_files.as_ref();
+        let canonical = agreed.and_then(|_| directory.canonicalize().ok());
+        for (path, contract) in project_files(canonical.as_deref().unwrap_or(directory)) {
+            if !path.is_file() {
+                continue;
             }
+            let Some(agreed) = agreed else {
+                sources.add(&path, contract, options, false)?;
+                continue;
+            };
+            let name = path.display();
+            let bytes = read_file(&path).map_err(|why| format!("{name}: {why}"))?;
+            agreed.check(&path, &bytes).map_err(|why| {
+                let folder = command_word(directory);
+                format!(
+                    "the hooks of {name} do not run, because it {why}; to see them and to allow it, run `conductor trust {folder}`, \
+                     and then start the agent again in that folder"
+                )
+            })?;
+            let accepted = acceptance(options, false);
+            sources.keep(&path, LoadedHooks::of_bytes(&bytes, &path, contract, accepted)?);
         }
         Ok(sources)
+    }
+
+    /// What the options lead to. Files that cannot be read as hooks are texts, which may name anything.
+    pub(crate) fn mentions(options: &Hooks, folders: &[&Path]) -> Mentions {
+        let mut mentions = Mentions::default();
+        if let Ok(own) = LoadedHooks::of_options(&options.hooks, acceptance(options, false)) {
+            own.hooks.iter().for_each(|hook| mention(&mut mentions, hook));
+        }
+        let claude = options.settings.iter().map(|path| (path.clone(), Contract::Claude));
+        let codex = options.codex.iter().map(|path| (path.clone(), Contract::Codex));
+        let named: Vec<_> = claude.chain(codex).collect();
+        let mut seen = BTreeSet::new();
+        for folder in folders {
+            let in_folder = named.iter().map(|(path, contract)| (folder.join(path), *contract));
+            let project = project_files(folder);
+            let project = project.into_iter().filter(|_| options.project_hooks);
+            for (path, contract) in in_folder.chain(project) {
+                if !seen.insert(path.clone()) {
+                    continue;
+                }
+                let Some(bytes) = mentions.add_file(&path) else { continue };
+                let accepted = Acceptance { skips_unsupported: true, ..acceptance(options, false) };
+                match LoadedHooks::of_bytes(&bytes, &path, contract, accepted) {
+                    Ok(loaded) => loaded.hooks.iter().for_each(|hook| mention(&mut mentions, hook)),
+                    Err(_) => mentions.texts.push(String::from_utf8_lossy(&bytes).into_owned()),
+                }
+            }
+        }
+        mentions
     }
 
     /// Adds the hooks of a file. `is_named` says whether the user has named the file.
@@ -75,9 +123,13 @@ impl Sources {
         if is_named && loaded.hooks.is_empty() && loaded.notes.is_empty() {
             self.notes.push(format!("{} has no hooks", path.display()));
         }
+        self.keep(path, loaded);
+        Ok(())
+    }
+
+    fn keep(&mut self, path: &Path, loaded: LoadedHooks) {
         self.notes.extend(loaded.notes);
         self.files.push(HookFile { path: path.to_owned(), hooks: loaded.hooks });
-        Ok(())
     }
 
     /// The hooks that do not belong to one of these files.
@@ -94,6 +146,30 @@ impl Sources {
         let files = self.files.iter().filter(|file| !file.hooks.is_empty());
         let files = files.filter(|file| runs_itself(agent, &file.path, directory));
         files.map(|file| file.path.clone()).collect()
+    }
+}
+
+/// Adds what a hook runs.
+fn mention(mentions: &mut Mentions, hook: &Hook) {
+    let event = hook.event.name();
+    match &hook.action {
+        HookAction::Command { command, args, .. } => {
+            let words: Vec<&str> =
+                [command].into_iter().chain(args.iter().flatten()).map(String::as_str).collect();
+            mentions.runs.push(format!("{event}: {}", words.join(" ")));
+            mentions.texts.extend(words.into_iter().map(str::to_owned));
+        }
+        HookAction::Http { url, .. } => mentions.runs.push(format!("{event}: sends to {url}")),
+    }
+}
+
+/// A folder as a word of a command line.
+fn command_word(folder: &Path) -> String {
+    let text = folder.display().to_string();
+    let plain = |it: char| it.is_alphanumeric() || "/-_.:@+,\\".contains(it);
+    match text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 

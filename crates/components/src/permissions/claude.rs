@@ -13,7 +13,7 @@ use super::rules::{Decision, Rule, RuleRef, Source};
 use crate::catalog::OptionError;
 use crate::file::{ReadError, ReadLimits};
 
-const FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
+pub(crate) const FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 const MAX_FILE: usize = 1024 * 1024;
 
 /// The rules of Claude Code, in our form.

@@ -1,15 +1,17 @@
 //! How to start a component: its texts with the values of variables.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use acp_wire::ErrorKind;
 
-use super::{Configuration, ResolvedEntry, absolute};
-use crate::file::{Component, Node, Options};
+use super::{BuiltIn, Configuration, Mentions, ResolvedEntry, absolute};
+use crate::file::{Component, Node, Options, to_json};
 use crate::project::ReadError;
 use crate::source::{Diagnostic, Place, Placed, Source};
-use crate::trust::Names;
+use crate::trust::{AgreedFiles, Names};
 use crate::variables::{expand, parse_env_file};
 use crate::when::Surroundings;
 
@@ -34,6 +36,8 @@ pub struct Launch {
     pub options: Options,
     /// The component as it is written, with all layers merged.
     pub component: Component,
+    /// The files that it names, if the file of a project defines or changes it. They must be the same whenever it starts.
+    pub agreed: Option<Arc<AgreedFiles>>,
 }
 
 /// Omits the environment.
@@ -87,6 +91,7 @@ impl Configuration {
             cwd: component.cwd.as_ref().map(|it| directory(it, surroundings)).transpose()?,
             options: options.collect::<Result<_, Diagnostic>>()?,
             component: component.clone(),
+            agreed: self.agreed.get(&entry.name).cloned(),
         })
     }
 
@@ -124,26 +129,66 @@ pub(super) fn path_of(
 
 /// The texts of a component that may name files. A text whose variables are not set stays as it is: the component cannot be
 /// started.
-pub(super) fn names(component: &Component, surroundings: &Surroundings) -> Names {
+pub(super) fn names(
+    name: &str,
+    component: &Component,
+    surroundings: &Surroundings,
+    built_ins: &[BuiltIn],
+    folders: &[&Path],
+) -> Names {
     let text = |text: &Placed<String>| match expanded(text, surroundings) {
         Ok(text) => text.value,
         Err(_) => text.value.clone(),
     };
     let lookup = |name: &str| surroundings.variable(name).map(Into::into);
-    let option = |node: Placed<&str>| expand(&node, &lookup).unwrap_or(node.value.to_owned());
-    let args = component.args.iter().flat_map(|it| &it.value).map(text);
-    let options = component.options.values().flat_map(Node::texts).map(option);
+    let mut option = |node: &Placed<&str>| {
+        Ok::<_, Infallible>(expand(node, &lookup).unwrap_or(node.value.to_owned()))
+    };
+    let args: Vec<String> = component.args.iter().flat_map(|it| &it.value).map(text).collect();
+    let options = component.options.iter().map(|(name, node)| {
+        let Ok(node) = Node::try_map(node, &mut option);
+        (name.clone(), node)
+    });
+    let options: Options = options.collect();
     let env = component.env.values().map(text);
     let command = component.command.as_ref().map(|it| match expanded(it, surroundings) {
         Ok(command) => program(command).value,
         Err(_) => it.value.clone(),
     });
+    let command = command.unwrap_or_default();
+    let mentions = match built_in(&command, &args, built_ins) {
+        Some((it, args)) => (it.mentions)(it.name, args, &to_json(&options), folders),
+        None => Mentions::default(),
+    };
+    let in_options = options.values().flat_map(Node::texts).map(|it| it.value.to_owned());
     let directory = component.cwd.as_ref().and_then(|it| directory(it, surroundings).ok());
     Names {
-        command: command.unwrap_or_default(),
-        texts: args.chain(options).chain(env).collect(),
+        component: name.to_owned(),
+        texts: args.iter().cloned().chain(in_options).chain(env).chain(mentions.texts).collect(),
         directory: directory.map(|it| it.value),
         search_path: component.env.get("PATH").map(|path| text(path).into()),
+        files: mentions.files,
+        runs: mentions.runs,
+        command,
+    }
+}
+
+/// The built-in component that a command runs, and its arguments. `conductor component NAME` runs one as a process.
+fn built_in<'a>(
+    command: &str,
+    args: &'a [String],
+    built_ins: &[BuiltIn],
+) -> Option<(BuiltIn, &'a [String])> {
+    let find = |name: &str| built_ins.iter().find(|it| it.name == name).copied();
+    if let Some(found) = find(command.strip_prefix("builtin:").unwrap_or(command)) {
+        return Some((found, args));
+    }
+    let is_conductor = Path::new(command).file_stem().is_some_and(|it| it == "conductor");
+    match args {
+        [first, name, rest @ ..] if is_conductor && first == "component" => {
+            Some((find(name)?, rest))
+        }
+        _ => None,
     }
 }
 

@@ -5,10 +5,14 @@ use crate::when::Surroundings;
 
 use super::*;
 
+fn no_mentions(_: &str, _: &[String], _: &Map<String, Value>, _: &[&Path]) -> Mentions {
+    Mentions::default()
+}
+
 const BUILT_INS: [BuiltIn; 3] = [
-    BuiltIn { name: "log", agent: false },
-    BuiltIn { name: "filter", agent: false },
-    BuiltIn { name: "demo-agent", agent: true },
+    BuiltIn { name: "log", agent: false, mentions: no_mentions },
+    BuiltIn { name: "filter", agent: false, mentions: no_mentions },
+    BuiltIn { name: "demo-agent", agent: true, mentions: no_mentions },
 ];
 
 fn source(path: &str, text: &str) -> Source {

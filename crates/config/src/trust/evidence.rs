@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use acp_wire::{ErrorKind, printable};
 
+use super::agreed::AgreedFiles;
 use super::digest::Digest;
 use super::names::{Common, EnvTexts, Names, without_dots};
 use crate::chain::Configuration;
@@ -14,7 +15,7 @@ use crate::source::{Diagnostic, Source};
 use crate::when::Surroundings;
 
 /// How many bytes of named files are hashed.
-const MAX_BYTES: u64 = 256 * 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// How many paths the texts of a file may mean.
 const MAX_PATHS: usize = 20_000;
@@ -25,6 +26,10 @@ pub struct Evidence {
     root: PathBuf,
     config: PathBuf,
     files: BTreeMap<PathBuf, CoveredFile>,
+    /// The files that each component names, by its name.
+    named: BTreeMap<String, BTreeSet<PathBuf>>,
+    /// What each built-in component runs because of its options and files, by its name.
+    runs: BTreeMap<String, Vec<String>>,
 }
 
 /// A file to which a consent applies.
@@ -67,12 +72,12 @@ pub enum FileState {
     Special,
 }
 
-/// An env-file that the file of a project names.
+/// A file that was read already.
 #[derive(Clone)]
-pub struct EnvFile {
+pub struct ReadFile {
     /// Its path.
     pub path: PathBuf,
-    /// The bytes that are used. `None` if there is no such file.
+    /// Its bytes. `None` if there is no such file.
     pub bytes: Option<Vec<u8>>,
 }
 
@@ -100,40 +105,65 @@ impl Evidence {
     pub fn collect(
         project: &ProjectFile,
         start: &Path,
-        env_files: &[EnvFile],
+        env_files: &[ReadFile],
         components: &[Names],
     ) -> Result<Evidence, EvidenceError> {
         let mut evidence = Evidence::of_config(project);
-        for EnvFile { path, bytes } in env_files {
+        for ReadFile { path, bytes } in env_files {
             let state = match bytes {
                 None => FileState::Missing,
                 Some(bytes) => FileState::of(bytes),
             };
             evidence.add(path.clone(), Role::EnvFile, state);
         }
-        let texts = |it: &EnvFile| Some(EnvTexts::of(&it.path, it.bytes.as_ref()?));
+        let texts = |it: &ReadFile| Some(EnvTexts::of(&it.path, it.bytes.as_ref()?));
         let common = Common {
             root: &project.root,
             start: &start.canonicalize().unwrap_or_else(|_| start.to_owned()),
             search_path: std::env::var_os("PATH").unwrap_or_default(),
             env_files: env_files.iter().filter_map(texts).collect(),
         };
-        let mut named = BTreeSet::new();
+        let (mut all, mut left) = (BTreeSet::new(), MAX_BYTES);
         for names in components {
+            let mut named = BTreeSet::new();
+            // The bytes in which other names were found are those that are hashed.
+            for ReadFile { path, bytes } in &names.files {
+                if is_inside(path, &project.root) {
+                    let state = bytes.as_ref().map_or(FileState::Missing, |it| FileState::of(it));
+                    evidence.add(path.clone(), Role::Named, state);
+                    named.insert(path.clone());
+                }
+            }
             names.add_paths(&common, MAX_PATHS, &mut named);
-            if named.len() > MAX_PATHS {
+            all.extend(named.iter().cloned());
+            if all.len() > MAX_PATHS {
                 return Err(EvidenceError::TooMany);
             }
-        }
-        let mut left = MAX_BYTES;
-        for path in named {
-            // The bytes of the file and of the env-files are hashed already.
-            if !evidence.files.contains_key(&path) && is_inside(&path, &project.root) {
-                let state = FileState::read(&path, &mut left)?;
-                evidence.add(path, Role::Named, state);
+            named.retain(|path| is_inside(path, &project.root));
+            for path in &named {
+                // The bytes of the file and of the env-files are hashed already.
+                if !evidence.files.contains_key(path) {
+                    let state = FileState::read(path, &mut left)?;
+                    evidence.add(path.clone(), Role::Named, state);
+                }
             }
+            evidence.runs.insert(names.component.clone(), names.runs.clone());
+            evidence.named.entry(names.component.clone()).or_default().extend(named);
         }
         Ok(evidence)
+    }
+
+    /// What a built-in component runs because of its options and of the files that it reads, for the user.
+    pub fn runs(&self, component: &str) -> &[String] {
+        self.runs.get(component).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The files that a component names, to compare them again before it starts.
+    pub fn agreed_files(&self, component: &str) -> AgreedFiles {
+        let named = self.named.get(component).into_iter().flatten();
+        let files = named.filter_map(|path| self.files.get(path));
+        let files = files.filter(|it| it.role == Role::Named).map(|it| (it.path.clone(), it.state));
+        AgreedFiles { root: self.root.clone(), files: files.collect() }
     }
 
     /// The evidence of a project whose file is part of a configuration.
@@ -162,7 +192,7 @@ impl Evidence {
                     configuration.add_env_file(source);
                 }
             }
-            env_files.push(EnvFile { path, bytes });
+            env_files.push(ReadFile { path, bytes });
         }
         let names = configuration.names_of(&project.source, surroundings);
         Evidence::collect(project, &surroundings.folder, &env_files, &names)
@@ -174,6 +204,8 @@ impl Evidence {
             root: project.root.clone(),
             config: project.path.clone(),
             files: BTreeMap::new(),
+            named: BTreeMap::new(),
+            runs: BTreeMap::new(),
         };
         let state = FileState::of(project.source.bytes());
         evidence.add(project.path.clone(), Role::Config, state);
@@ -228,7 +260,7 @@ impl FileState {
         FileState::Regular { digest: Digest::of(bytes), bytes: bytes.len() as u64 }
     }
 
-    fn read(path: &Path, left: &mut u64) -> Result<FileState, EvidenceError> {
+    pub(super) fn read(path: &Path, left: &mut u64) -> Result<FileState, EvidenceError> {
         let failed = |why| EvidenceError::Unreadable(path.to_owned(), why);
         match project::open(path) {
             // A huge file is not read at all.
@@ -264,9 +296,9 @@ fn is_loop(_: &std::io::Error) -> bool {
 }
 
 /// Omits the bytes, which may be secrets.
-impl fmt::Debug for EnvFile {
+impl fmt::Debug for ReadFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EnvFile").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("ReadFile").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

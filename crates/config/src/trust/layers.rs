@@ -62,7 +62,10 @@ impl Layers<'_> {
         let sources = self.user.clone().into_iter().chain([project.source.clone()]);
         let mut merged = Configuration::load(sources, built_ins())?;
         let consent = match Evidence::gather(&project, &mut merged, surroundings) {
-            Ok(evidence) => self.store.map_or(Consent::Missing, |store| store.consent(&evidence)),
+            Ok(evidence) => {
+                merged.agree(&project.source, &evidence);
+                self.store.map_or(Consent::Missing, |store| store.consent(&evidence))
+            }
             Err(why) => Consent::Unusable(why.to_string()),
         };
         match consent.notice(&project) {

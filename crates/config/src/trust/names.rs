@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use super::evidence::ReadFile;
 use super::words::{names_in, words_in};
 use crate::source::Source;
 use crate::variables::parse_env_file;
@@ -14,6 +15,8 @@ use crate::variables::parse_env_file;
 /// If the file changes a component of the user, these are the texts of the component with both files merged.
 #[derive(Clone, Default)]
 pub struct Names {
+    /// The name of the component.
+    pub component: String,
     /// The program. If it contains a slash and is relative, it begins at the root of the project.
     pub command: String,
     /// All other texts: the arguments, the texts in the options, and the values of environment variables.
@@ -22,6 +25,10 @@ pub struct Names {
     pub directory: Option<PathBuf>,
     /// The variable `PATH` of the component, if it has its own.
     pub search_path: Option<OsString>,
+    /// The files that a built-in component reads.
+    pub files: Vec<ReadFile>,
+    /// What a built-in component runs because of its options and files, for the user.
+    pub runs: Vec<String>,
 }
 
 /// What all components of a file have in common.
@@ -74,8 +81,7 @@ impl Names {
         paths: &mut BTreeSet<PathBuf>,
     ) {
         let folders = [common.root, self.directory.as_deref().unwrap_or(common.start)];
-        let own: Vec<PathBuf> =
-            self.search_path.iter().flat_map(std::env::split_paths).collect();
+        let own: Vec<PathBuf> = self.search_path.iter().flat_map(std::env::split_paths).collect();
         let in_files = common.env_files.iter().flat_map(|it| &it.search);
         let own: Vec<&PathBuf> = own.iter().chain(in_files).collect();
         let is_path = self.command.contains('/') || cfg!(windows) && self.command.contains('\\');
@@ -178,10 +184,14 @@ mod tests {
             texts: vec!["x".into()],
             directory: Some("/d".into()),
             search_path: Some("/p/own".into()),
+            ..Names::default()
         };
         assert_eq!(paths(own, "/usr/bin", ""), ["/d/x", "/p/own/tool", "/p/own/x", "/p/x"]);
-        let found =
-            paths(tool(), "/usr/bin", "export  PATH = \"/p/evil:/x\" # mine\nLD_PRELOAD=/p/evil.so\n");
+        let found = paths(
+            tool(),
+            "/usr/bin",
+            "export  PATH = \"/p/evil:/x\" # mine\nLD_PRELOAD=/p/evil.so\n",
+        );
         for path in ["/p/evil/tool", "/x/tool", "/usr/bin/tool", "/p/evil.so"] {
             assert!(found.contains(&path.to_owned()), "{path}: {found:?}");
         }

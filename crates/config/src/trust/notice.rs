@@ -4,7 +4,7 @@ use std::path::Path;
 
 use acp_wire::{ErrorKind, printable};
 
-use super::store::{Change, Consent, Difference};
+use super::store::{Change, Consent};
 use crate::file::File;
 use crate::project::ProjectFile;
 
@@ -65,16 +65,11 @@ fn changed(root: &Path, changes: &[Change]) -> String {
         return "it has changed".to_owned();
     };
     let name = shown(path.strip_prefix(root).unwrap_or(path));
-    let what = match difference {
-        Difference::Changed => "has changed",
-        Difference::Appeared => "is new",
-        Difference::Vanished => "does not exist any more",
-    };
     let more = match changes.len() {
         1 => String::new(),
         count => format!(" (and {} more)", count - 1),
     };
-    format!("{name} {what} since you agreed to it{more}")
+    format!("{name} {difference} since you agreed to it{more}")
 }
 
 /// A path as a word of a command line.
@@ -95,6 +90,7 @@ fn shown(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::project::{self, tests::TestFolder};
+    use crate::trust::Difference;
 
     fn notice(folder: &TestFolder, name: &str, consent: &Consent) -> String {
         let project = project::find(&folder.path(name), None).expect("readable").expect("found");

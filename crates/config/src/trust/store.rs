@@ -57,6 +57,16 @@ pub enum Difference {
     Vanished,
 }
 
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Difference::Changed => "has changed",
+            Difference::Appeared => "is new",
+            Difference::Vanished => "does not exist any more",
+        })
+    }
+}
+
 /// Why a consent cannot be recorded, withdrawn or listed.
 #[derive(Debug)]
 pub struct StoreError {

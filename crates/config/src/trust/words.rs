@@ -143,7 +143,10 @@ mod tests {
     #[test]
     fn a_name_is_found_in_the_syntax_of_a_shell() {
         for (text, name) in [
-            ("exec node ./node_modules/@scope/pkg/cli.js --acp", "./node_modules/@scope/pkg/cli.js"),
+            (
+                "exec node ./node_modules/@scope/pkg/cli.js --acp",
+                "./node_modules/@scope/pkg/cli.js",
+            ),
             ("--require=./node_modules/@s/r/reg.js", "./node_modules/@s/r/reg.js"),
             ("a:./x/@s/b.js,c", "./x/@s/b.js"),
             ("exec './my tools/run.sh' --acp", "./my tools/run.sh"),

@@ -85,6 +85,7 @@ choice!(StartProblem
         WrongArchitecture,
         MissingDirectory,
         UnusableFile,
+        Untrusted,
         Other
     ]
     []

@@ -2,7 +2,7 @@
 
 use acp_wire::acp::SessionId;
 use acp_wire::{Json, Message, Outcome, Side, acp};
-use router::{Exit, ExitCause, MessageKind, Recovery, Seat, SeatState};
+use router::{Exit, ExitCause, MessageKind, Recovery, Seat, SeatState, StartProblem};
 
 use super::by_seat::BySeat;
 use super::sessions::{Prompt, Record};
@@ -49,12 +49,18 @@ enum FailureDecision {
     Bypass,
 }
 
+/// Whether a component was not started, because the user has not agreed to it.
+fn is_untrusted(why: &Exit) -> bool {
+    let ExitCause::NotStarted(failure) = &why.cause else { return false };
+    failure.problem == StartProblem::Untrusted
+}
+
 impl Stages {
     /// Handles the end of a component, or of the editor's connection.
     pub(super) fn on_ended(&mut self, seat: Seat, why: Exit) {
         let decision = match self.revert_options(seat, &why) {
             true => FailureDecision::Restart { delay: 0 },
-            false => self.decide(seat),
+            false => self.decide(seat, &why),
         };
         // The suspects are determined before any message is sent on behalf of the component.
         if self.gate.held(seat).0 > 0 {
@@ -115,7 +121,7 @@ impl Stages {
     }
 
     /// Decides what to do about a component that has failed, by its policy.
-    fn decide(&mut self, seat: Seat) -> FailureDecision {
+    fn decide(&mut self, seat: Seat, why: &Exit) -> FailureDecision {
         let now = self.cx.now;
         let random = self.failures.random();
         let is_resumable = self.is_resumable(seat);
@@ -143,6 +149,8 @@ impl Stages {
             state => state.and_then(SeatState::live_since),
         };
         let wanted = match policy.restart {
+            // Only the user can change this.
+            _ if is_untrusted(why) => false,
             // It may have to be greeted in another way.
             _ if self.joining.contains(seat) => true,
             Restart::Never => false,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::project::{self, tests::TestFolder};
-use crate::trust::{EnvFile, Names};
+use crate::trust::{Names, ReadFile};
 
 /// A folder with a project and a store.
 struct Setup {
@@ -103,7 +103,7 @@ fn the_bytes_of_env_files_are_compared_and_not_read_again() {
     let setup = Setup::new("env");
     let evidence = |path: &str, bytes: Option<&str>| {
         let bytes = bytes.map(|it| it.as_bytes().to_vec());
-        let file = EnvFile { path: setup.folder.path(path), bytes };
+        let file = ReadFile { path: setup.folder.path(path), bytes };
         let project = setup.project();
         Evidence::collect(&project, &project.root, &[file], &[]).expect("small")
     };
