@@ -196,3 +196,36 @@ fn what_cannot_be_trusted_is_an_error() {
     let usage = setup.output("project", &["trust", "--json"]);
     assert_eq!(usage.status.code(), Some(2));
 }
+
+/// Every key is shown, and the values of the user beside those that the project changes.
+#[test]
+fn trust_shows_what_would_change() {
+    let setup = Setup::new("changes");
+    let own = setup.path("config/conductor/conductor.toml");
+    fs::write(
+        &own,
+        "default = \"mine\"\n[settings]\ngrace = 5\n\
+         [components.f]\ncommand = \"filter\"\nguard = true\non-crash = \"stop\"\nenv = { A = \"hunter2\" }\n\
+         options = { toward_agent = \"block\", notice = true }\n\
+         [chains.mine]\nproxies = [\"f\"]\nagent = \"demo-agent\"\n",
+    )
+    .expect("ours");
+    setup.write(
+        "project/.conductor.toml",
+        "[settings]\ngrace = 1\n\
+         [components.f]\nguard = false\non-crash = \"bypass\"\nrestarts = \"1/2\"\nupdates = \"known\"\ndialect = \"P3\"\n\
+         env = { A = \"hunter3\" }\noptions = { toward_agent = \"redact\" }\n\
+         [chains.mine]\nproxies = []\n",
+    );
+    let (shown, _) = text(&setup.output("project", &["trust"]));
+    let expected = "\nComponent f (changes yours)\n  runs      filter  (built-in)\n  variables A\n\
+                    \x20 option    notice = true\n\
+                    \x20 option    toward_agent = \"redact\"\n            yours: toward_agent = \"block\"\n\
+                    \x20 dialect   \"P3\"\n  guard     false\n            yours: true\n\
+                    \x20 on-crash  \"bypass\"\n            yours: \"stop\"\n  restarts  \"1/2\"\n  updates   \"known\"\n\
+                    \x20 changes   the values of your variables A\n\
+                    \nChain mine (changes yours)\n  proxies   none\n            yours: f\n\
+                    \nSettings of all chains\n  grace = 1 (yours: 5)\n";
+    assert!(shown.contains(expected), "{shown}");
+    assert!(!shown.contains("hunter"), "{shown}");
+}

@@ -8,7 +8,7 @@ use config::chain::Configuration;
 use config::file::{Chain, Component, Entry, EntryKind, File, to_json};
 use config::project::ProjectFile;
 use config::source::Placed;
-use config::trust::{Change, Consent, CoveredFile, Difference, Evidence, FileState, Role};
+use config::trust::{Change, Consent, CoveredFile, Evidence, FileState, Role};
 
 /// The file of a project, and what it means together with the file of the user.
 pub struct Preview {
@@ -78,49 +78,76 @@ impl Preview {
             };
             line(text, format_args!("\nComponent {}{note}", quoted(name)));
             if let Some(component) = self.merged.components().get(name) {
-                self.write_component(text, component);
+                let mut rows = self.component_rows(component);
+                let runs = self.evidence.runs(name).iter();
+                rows.extend(runs.map(|it| Row::new("also runs", "", visible(it))));
+                let yours = self.user.components.get(name);
+                write_rows(
+                    text,
+                    &rows,
+                    &yours.map(|it| self.component_rows(it)).unwrap_or_default(),
+                );
+                write_changed_variables(text, component, yours);
             }
         }
     }
 
-    fn write_component(&self, text: &mut String, component: &Component) {
-        let mut row = |name: &str, value: String| line(text, format_args!("  {name:<9} {value}"));
-        match &component.command {
-            None => row("runs", "nothing: it has no command".to_owned()),
+    /// All keys of a component. The values of environment variables are not shown.
+    fn component_rows(&self, component: &Component) -> Vec<Row> {
+        // A new key of a component must be shown as well.
+        let Component {
+            command,
+            args,
+            env,
+            env_file,
+            cwd,
+            dialect,
+            guard,
+            on_crash,
+            restarts,
+            updates,
+            options,
+            when,
+        } = component;
+        let runs = match command {
+            None => "nothing: it has no command".to_owned(),
             Some(command) => {
-                let args = component.args.iter().flat_map(|it| &it.value);
+                let args = args.iter().flat_map(|it| &it.value);
                 let words = [command].into_iter().chain(args).map(|it| quoted(it));
                 let built_in = match self.is_built_in(command) {
                     true => "  (built-in)",
                     false => "",
                 };
-                row("runs", words.collect::<Vec<_>>().join(" ") + built_in);
+                words.collect::<Vec<_>>().join(" ") + built_in
             }
+        };
+        let mut rows = vec![Row::new("runs", "", runs)];
+        rows.extend(cwd.iter().map(|it| Row::new("in", "", quoted(it))));
+        if !env.is_empty() {
+            let names = env.keys().map(|it| quoted(it)).collect::<Vec<_>>().join(", ");
+            rows.push(Row::new("variables", "", names));
         }
-        if let Some(directory) = &component.cwd {
-            row("in", quoted(directory));
+        let env_files = env_file.iter().flat_map(|it| &it.0);
+        rows.extend(env_files.map(|it| Row::new("env-file", "", quoted(it))));
+        for (name, value) in to_json(options) {
+            let value = format!("{} = {}", quoted(&name), printable::json(&value.to_string()));
+            rows.push(Row::new("option", &name, value));
         }
-        if !component.env.is_empty() {
-            let names = component.env.keys().map(|it| quoted(it));
-            row("variables", names.collect::<Vec<_>>().join(", "));
-        }
-        for file in component.env_file.iter().flat_map(|it| &it.0) {
-            row("env-file", quoted(file));
-        }
-        for (name, value) in to_json(&component.options) {
-            row("option", format!("{} = {}", quoted(&name), printable::json(&value.to_string())));
-        }
-        if let Some(when) = &component.when {
-            row("when", written(when));
-        }
+        rows.extend(when.iter().map(|it| Row::new("when", "", written(it))));
+        rows.extend(dialect.iter().map(|it| Row::new("dialect", "", written(it))));
+        rows.extend(guard.iter().map(|it| Row::new("guard", "", written(it))));
+        rows.extend(on_crash.iter().map(|it| Row::new("on-crash", "", written(it))));
+        rows.extend(restarts.iter().map(|it| Row::new("restarts", "", written(it))));
+        rows.extend(updates.iter().map(|it| Row::new("updates", "", written(it))));
+        rows
     }
 
     fn write_chains(&self, text: &mut String) {
-        let changes = |yours| if yours { " (changes yours)" } else { "" };
         for (name, chain) in &self.file.chains {
-            let note = changes(self.user.chains.contains_key(name));
+            let yours = self.user.chains.get(name);
+            let note = if yours.is_some() { " (changes yours)" } else { "" };
             line(text, format_args!("\nChain {}{note}", quoted(name)));
-            write_chain(text, chain);
+            write_rows(text, &chain_rows(chain), &yours.map(chain_rows).unwrap_or_default());
         }
         if let Some(default) = &self.file.default {
             let yours = self.user.default.as_ref();
@@ -134,8 +161,14 @@ impl Preview {
         if !settings.is_empty() {
             line(text, format_args!("\nSettings of all chains"));
         }
+        let yours = self.user.settings.rows();
         for (name, value, _) in settings {
-            line(text, format_args!("  {name} = {}", printable::one_line(&value)));
+            let yours = yours.iter().find(|it| it.0 == name).filter(|it| it.1 != value);
+            let note = match yours {
+                Some((_, yours, _)) => format!(" (yours: {})", printable::one_line(yours)),
+                None => String::new(),
+            };
+            line(text, format_args!("  {name} = {}{note}", printable::one_line(&value)));
         }
     }
 
@@ -162,12 +195,7 @@ impl Preview {
             Consent::Changed(changes) => {
                 line(text, format_args!("\nSince you have agreed to this project:"));
                 for Change { path: file, difference } in changes {
-                    let what = match difference {
-                        Difference::Changed => "has changed",
-                        Difference::Appeared => "is new",
-                        Difference::Vanished => "does not exist any more",
-                    };
-                    line(text, format_args!("  {} {what}", self.inside(file)));
+                    line(text, format_args!("  {} {difference}", self.inside(file)));
                 }
             }
             Consent::Unusable(why) => {
@@ -206,18 +234,63 @@ impl Preview {
     }
 }
 
-fn write_chain(text: &mut String, chain: &Chain) {
-    let mut row = |name: &str, value: &str| line(text, format_args!("  {name:<9} {value}"));
-    if let Some(proxies) = &chain.proxies {
+/// A key of a component or of a chain, and its value as it is shown.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    label: &'static str,
+    /// Which of several keys with the same label it is.
+    name: String,
+    value: String,
+}
+
+impl Row {
+    fn new(label: &'static str, name: &str, value: String) -> Row {
+        Row { label, name: name.to_owned(), value }
+    }
+}
+
+/// Writes rows, with what the user has in the same places.
+fn write_rows(text: &mut String, rows: &[Row], yours: &[Row]) {
+    let is_same = |one: &Row, other: &Row| one.label == other.label && one.name == other.name;
+    for group in rows.chunk_by(is_same) {
+        for row in group {
+            line(text, format_args!("  {:<9} {}", row.label, row.value));
+        }
+        let yours: Vec<&Row> = yours.iter().filter(|it| is_same(it, &group[0])).collect();
+        if !yours.is_empty() && !yours.iter().copied().eq(group) {
+            let yours: Vec<&str> = yours.iter().map(|it| it.value.as_str()).collect();
+            line(text, format_args!("            yours: {}", yours.join(", ")));
+        }
+    }
+}
+
+/// Writes the names of the variables to which the user has given another value.
+fn write_changed_variables(text: &mut String, component: &Component, yours: Option<&Component>) {
+    let Some(yours) = yours else { return };
+    let is_changed = |name: &&Placed<String>| {
+        let yours = yours.env.get(*name).map(|it| &it.value);
+        yours.is_some_and(|it| component.env.get(*name).is_some_and(|new| new.value != *it))
+    };
+    let names: Vec<String> = component.env.keys().filter(is_changed).map(|it| quoted(it)).collect();
+    if !names.is_empty() {
+        line(text, format_args!("  changes   the values of your variables {}", names.join(", ")));
+    }
+}
+
+fn chain_rows(chain: &Chain) -> Vec<Row> {
+    let Chain { proxies, agent, settings } = chain;
+    let mut rows = Vec::new();
+    if let Some(proxies) = proxies {
         let entries: Vec<String> = proxies.iter().map(entry).collect();
-        row("proxies", &entries.join(", "));
+        let entries = if entries.is_empty() { "none".to_owned() } else { entries.join(", ") };
+        rows.push(Row::new("proxies", "", entries));
     }
-    if let Some(agent) = &chain.agent {
-        row("agent", &quoted(agent));
+    rows.extend(agent.iter().map(|it| Row::new("agent", "", quoted(it))));
+    for (name, value, _) in settings.rows() {
+        let value = format!("{name} = {}", printable::one_line(&value));
+        rows.push(Row::new("setting", name, value));
     }
-    for (name, value, _) in chain.settings.rows() {
-        row("setting", &format!("{name} = {}", printable::one_line(&value)));
-    }
+    rows
 }
 
 fn entry(entry: &Entry) -> String {
@@ -244,11 +317,22 @@ fn written<T>(value: &Placed<T>) -> String {
 /// A text as a word of a command line. A text with characters that cannot be seen, or that change the order of others, is shown
 /// with `\u{…}` in their places, so that it cannot look like another text.
 fn quoted(text: &str) -> String {
-    let is_visible = |it: char| matches!(it, '\'' | '"' | '\\') || it.escape_debug().len() == 1;
     match text.chars().all(is_visible) {
         true => shell_words::quote(text).into_owned(),
         false => printable::plain(&format!("{text:?}")).into_owned(),
     }
+}
+
+/// Like [`quoted`], for a text that is not a word.
+fn visible(text: &str) -> String {
+    match text.chars().all(is_visible) {
+        true => text.to_owned(),
+        false => printable::plain(&format!("{text:?}")).into_owned(),
+    }
+}
+
+fn is_visible(it: char) -> bool {
+    matches!(it, '\'' | '"' | '\\') || it.escape_debug().len() == 1
 }
 
 fn path(path: &Path) -> String {
