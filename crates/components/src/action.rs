@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use acp_proxy::schema::ToolKind;
 
+pub(crate) use self::operations::files_of_patch;
 use crate::agents::AgentKind;
 
 /// What is known about the session of an action.

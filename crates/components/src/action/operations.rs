@@ -190,21 +190,18 @@ impl Operations {
             }
         }
         let text = ["patch", "input", "diff"].iter().find_map(|key| arguments.get(*key)?.as_str());
-        for line in text.filter(|it| it.contains("*** Begin Patch")).unwrap_or_default().lines() {
-            let after =
-                |prefix: &str| line.strip_prefix(prefix).map(|path| PathBuf::from(path.trim()));
-            let writes = ["*** Add File: ", "*** Update File: ", "*** Move to: "];
-            if let Some(path) = writes.iter().find_map(|prefix| after(prefix)) {
-                self.add(Operation::Write(path));
-            } else if let Some(path) = after("*** Delete File: ") {
-                self.add(Operation::Delete(path));
-            }
+        for (path, deletes) in files_of_patch(text.unwrap_or_default()) {
+            self.add(match deletes {
+                true => Operation::Delete(path.into()),
+                false => Operation::Write(path.into()),
+            });
         }
     }
 
     /// A search without a path searches the working directory. A pattern may leave it.
     fn add_pattern(&mut self, arguments: &Map<String, Value>) {
-        let pattern = ["pattern", "glob"].iter().find_map(|key| arguments.get(*key)?.as_str());
+        let text = |keys: &[&str]| keys.iter().find_map(|key| arguments.get(*key)?.as_str());
+        let pattern = text(&["pattern", "glob"]);
         let is_path = |it: &&str| it.starts_with(['/', '~']) || it.contains("..");
         if let Some(pattern) = pattern.filter(is_path) {
             let fixed = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
@@ -214,6 +211,31 @@ impl Operations {
         if !self.list.iter().any(|it| matches!(it, Operation::Read(_))) {
             self.add(Operation::Read(".".into()));
         }
+        // A glob selects files in the folder of the search.
+        if let Some(glob) = text(&["glob", "include"]).filter(|it| !it.starts_with('!')) {
+            let folder = text(&FILE_KEYS).unwrap_or(".");
+            self.add(Operation::Read(Path::new(folder).join(glob)));
+        }
+    }
+}
+
+/// The files that a patch of Codex names, and whether it deletes them.
+pub(crate) fn files_of_patch(text: &str) -> Vec<(&str, bool)> {
+    const LINES: [(&str, bool); 4] = [
+        ("*** Add File: ", false),
+        ("*** Update File: ", false),
+        ("*** Move to: ", false),
+        ("*** Delete File: ", true),
+    ];
+    let file = |line| {
+        let of = |(prefix, deletes): &(&str, bool)| {
+            Some((str::strip_prefix(line, prefix)?.trim(), *deletes))
+        };
+        LINES.iter().find_map(of)
+    };
+    match text.contains("*** Begin Patch") {
+        true => text.lines().filter_map(file).collect(),
+        false => Vec::new(),
     }
 }
 

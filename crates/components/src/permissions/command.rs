@@ -14,6 +14,7 @@ use crate::action::CommandLine;
 
 pub(crate) mod braces;
 pub(crate) mod files;
+pub(crate) mod hosts;
 pub(crate) mod parser;
 pub(crate) mod parts;
 pub(crate) mod pattern;

@@ -26,6 +26,19 @@ pub(crate) struct Place {
     pub(crate) exact: bool,
     /// Why the path must not be allowed, if there is a reason.
     pub(crate) doubt: Option<&'static str>,
+    /// The path in the file system, if it is known and its links are resolved.
+    real: Option<PathBuf>,
+}
+
+/// What there is inside of a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// The place is a file.
+    Nothing,
+    /// There is nothing at this place.
+    Missing,
+    /// The place is a folder, or it is not known.
+    Unknown,
 }
 
 /// A folder that paths are relative to.
@@ -70,17 +83,30 @@ impl Place {
     /// The place of a path.
     pub(crate) fn of_path(path: &Path, cwd: &Path) -> Place {
         let absolute = cwd.join(path);
+        let real = resolve(&absolute);
         Place {
             written: names(&lexical(&absolute)),
-            resolved: names(&resolve(&absolute)),
+            resolved: names(&real),
             exact: true,
             doubt: doubt(&absolute.to_string_lossy()),
+            real: Some(real),
+        }
+    }
+
+    /// What there is inside of the place, now.
+    pub(crate) fn contents(&self) -> Contents {
+        use std::io::ErrorKind::{NotADirectory, NotFound};
+        let Some(real) = &self.real else { return Contents::Unknown };
+        match std::fs::symlink_metadata(real) {
+            Ok(metadata) if metadata.is_file() => Contents::Nothing,
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Contents::Missing,
+            _ => Contents::Unknown,
         }
     }
 
     fn unresolved(path: &Path, cwd: &Path) -> Place {
         let written = names(&lexical(&cwd.join(path)));
-        Place { resolved: written.clone(), written, exact: true, doubt: None }
+        Place { resolved: written.clone(), written, exact: true, doubt: None, real: None }
     }
 
     /// The place that a word of a command line names. `None` if the path is not known. Without `links`, symbolic links are
@@ -124,7 +150,8 @@ impl Place {
         }
         written.extend(rest.clone());
         resolved.extend(rest);
-        Some(Place { written, resolved, exact: false, doubt: doubt(&folder.to_string_lossy()) })
+        let doubt = doubt(&folder.to_string_lossy());
+        Some(Place { written, resolved, exact: false, doubt, real: None })
     }
 }
 
@@ -341,7 +368,8 @@ impl PathPattern {
 
     /// How the pattern relates to a place, for a rule that denies or asks: either form of the path is enough.
     pub(crate) fn wide(&self, place: &Place, base: &Base, case_blind: bool) -> Relation {
-        let mut relation = Relation::Apart;
+        // A single name matches in every folder.
+        let mut relation = if self.single { Relation::MaybeInside } else { Relation::Apart };
         for (names, anchor) in self.pairs(place, base).into_iter().flatten() {
             if self.single
                 && names.iter().any(|name| self.fits_single(name, !place.exact, case_blind))
@@ -355,6 +383,17 @@ impl PathPattern {
             }
         }
         relation
+    }
+
+    /// Whether the pattern matches only names that begin with a dot, or files in folders with such a name.
+    pub(crate) fn is_hidden(&self) -> bool {
+        let is_hidden = |it: &Name| match it {
+            Name::Glob(units) => {
+                matches!(units.first(), Some(Unit::Text(text)) if text.starts_with('.'))
+            }
+            Name::Any => false,
+        };
+        self.names.iter().any(is_hidden)
     }
 
     fn fits_single(&self, name: &[Unit], shell: bool, case_blind: bool) -> bool {

@@ -1,5 +1,6 @@
 //! The rules of `permissions`, without any message: which actions they allow, deny, and ask about.
 
+mod arguments;
 mod attacks;
 mod bypass;
 mod format;

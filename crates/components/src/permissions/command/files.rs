@@ -2,11 +2,16 @@
 
 use std::collections::HashSet;
 
+use self::options::{
+    ends_in_letter, in_cluster, only_unpacks, read_by_options, with_first, written_by_options,
+};
 use super::parts::name_of;
 use super::pattern::transparent;
-use super::programs;
-use super::raw;
 use super::words::{Unit, Word};
+use super::{SimpleCommand, programs, raw};
+use crate::action::files_of_patch;
+
+mod options;
 
 /// The most paths of an argument behind its signs.
 const MAX_VALUES: usize = 8;
@@ -24,10 +29,21 @@ pub(crate) struct FileUse {
     pub(crate) path: Word,
     /// Whether the file is written, moved or deleted. Otherwise it is read.
     pub(crate) writes: bool,
-    /// Whether everything inside of a folder is used.
-    pub(crate) recursive: bool,
+    /// What of a folder is used.
+    pub(crate) inside: Inside,
     /// Whether the argument is a path for certain.
     pub(crate) certain: bool,
+}
+
+/// What of a folder an access concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Inside {
+    /// Only the folder itself.
+    Nothing,
+    /// Everything inside, but no names that begin with a dot.
+    Visible,
+    /// Everything inside.
+    Everything,
 }
 
 /// How a program uses its arguments.
@@ -45,6 +61,10 @@ enum Uses {
     WritesAfterFirst,
     /// It reads all, and writes the last.
     Copies,
+    /// It reads all, and writes the last.
+    Converts,
+    /// It reads all but the first, and writes the first.
+    Archives,
     /// It reads and removes all but the last, and writes the last.
     Moves,
     /// It reads and writes all.
@@ -64,18 +84,19 @@ fn uses(name: &str) -> Uses {
         | "base64" | "base32" | "wc" | "sort" | "cut" | "paste" | "diff" | "cmp" | "comm"
         | "bat" | "rev" | "fold" | "fmt" | "column" | "join" | "md5sum" | "sha1sum"
         | "sha256sum" | "sha512sum" | "cksum" | "source" | "." | "view" | "zcat" | "xzcat"
-        | "openssl" | "csplit" | "iconv" | "pr" | "expand" | "nano" | "vim" | "vi" | "nvim"
-        | "emacs" | "curl" | "wget" | "scp" | "split" | "zip" | "tar" | "gtar" | "bsdtar" => {
-            Uses::Reads
-        }
-        "grep" | "egrep" | "fgrep" | "rg" | "ag" | "ack" | "sed" | "gsed" | "awk" | "gawk"
-        | "mawk" | "jq" | "yq" => Uses::ReadsAfterFirst,
+        | "openssl" | "csplit" | "iconv" | "pr" | "expand" | "curl" | "wget" | "tar" | "gtar"
+        | "bsdtar" | "sdiff" | "diff3" => Uses::Reads,
+        "grep" | "egrep" | "fgrep" | "rgrep" | "rg" | "ag" | "ack" | "sed" | "gsed" | "awk"
+        | "gawk" | "mawk" | "jq" | "yq" => Uses::ReadsAfterFirst,
         "tee" | "touch" | "mkdir" | "rmdir" | "rm" | "unlink" | "shred" | "truncate" | "patch"
-        | "gzip" | "gunzip" | "bzip2" | "xz" | "mkfifo" | "mknod" => Uses::Writes,
+        | "mkfifo" | "mknod" | "sponge" => Uses::Writes,
         "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" => Uses::WritesAfterFirst,
-        "cp" | "ln" | "install" | "rsync" | "uniq" | "xxd" => Uses::Copies,
+        "cp" | "ln" | "install" | "rsync" | "scp" => Uses::Copies,
+        "uniq" | "xxd" | "split" | "ffmpeg" | "convert" | "magick" => Uses::Converts,
+        "zip" => Uses::Archives,
         "mv" => Uses::Moves,
-        "ed" | "ex" => Uses::Both,
+        "ed" | "ex" | "vim" | "vi" | "nvim" | "nano" | "emacs" | "gzip" | "gunzip" | "bzip2"
+        | "bunzip2" | "xz" | "unxz" | "lzma" | "zstd" | "unzstd" | "compress" => Uses::Both,
         _ => Uses::Maybe,
     }
 }
@@ -142,14 +163,33 @@ fn used_by(words: &[Word]) -> Vec<FileUse> {
     {
         uses = Uses::Reads;
     }
+    // These programs only name files, but they print the lines of a list of names.
+    let reads_list = match name.as_str() {
+        "file" => has(&["-f", "--files-from", "-m", "--magic-file"]),
+        "date" => has(&["-f", "--file"]),
+        "du" => has(&["--files0-from", "-X", "--exclude-from"]),
+        "tree" => has(&["--fromfile", "--fromtabfile"]),
+        "find" => has(&["-files0-from"]),
+        _ => false,
+    };
+    if reads_list {
+        uses = Uses::Reads;
+    }
     let in_place = ["sed", "gsed", "yq", "perl", "ruby"].contains(&name.as_str())
-        && has(&["-i", "--in-place", "--inplace"]);
-    let recursive = is_recursive(&name, &has);
+        && has(&["-i", "--in-place", "--inplace"])
+        || name.ends_with("awk") && texts.iter().any(|it| it.ends_with("inplace"));
+    let changes = GIT_CHANGES.contains(&git);
+    let inside = match name.ends_with("tar") && only_unpacks(&words[1..]) {
+        true => Inside::Nothing,
+        false => inside_of(&name, git, &texts, &has),
+    };
     // The target is the value of an option.
     let into_folder = ["cp", "mv", "ln", "install"].contains(&name.as_str())
         && has(&["-t", "--target-directory"]);
-    let positional: Vec<&Word> = words[1..].iter().filter(|it| !it.starts_with('-')).collect();
-    for (index, word) in positional.iter().enumerate() {
+    // A single dash stands for standard input or output.
+    let is_argument = |it: &&Word| !it.starts_with('-') || it.text() == Some("-");
+    let positional: Vec<&Word> = words[1..].iter().filter(is_argument).collect();
+    for (index, word) in positional.iter().enumerate().filter(|(_, it)| !it.starts_with('-')) {
         let last = index + 1 == positional.len() && index > 0 && !into_folder;
         let (reads, writes) = match uses {
             Uses::Nothing => (false, false),
@@ -158,100 +198,92 @@ fn used_by(words: &[Word]) -> Vec<FileUse> {
             Uses::Writes => (false, true),
             Uses::WritesAfterFirst => (false, index > 0),
             Uses::Copies => (!last, last || name == "ln"),
+            Uses::Converts => (true, last),
+            Uses::Archives => (index > 0, index == 0),
             Uses::Moves => (!last, true),
             Uses::Both => (true, true),
         };
         let certain = uses != Uses::Maybe;
-        for (used, writes) in [(reads, false), (writes, true)] {
+        for (used, writes) in [(reads, false), (writes || changes, true)] {
+            let inside = match writes && (uses == Uses::Archives || changes && git != "rm") {
+                true => Inside::Nothing,
+                false => inside,
+            };
             if used {
-                files.push(FileUse { path: (*word).clone(), writes, recursive, certain });
+                files.push(FileUse { path: (*word).clone(), writes, inside, certain });
             }
         }
     }
     if uses != Uses::Nothing {
         values(&words[1..], &name, &mut files);
+        read_by_options(&words[1..], &name, &mut files);
     }
-    let searches_here = recursive
-        && ["grep", "egrep", "fgrep", "rg", "ag"].contains(&name.as_str())
-        && positional.len() < 2;
-    if searches_here {
-        files.push(FileUse { path: Word::of_text("."), writes: false, recursive, certain: true });
+    let searches = ["grep", "egrep", "fgrep", "rgrep", "rg", "ag", "ack"].contains(&name.as_str());
+    if inside != Inside::Nothing && (searches && positional.len() < 2 || git == "grep") {
+        files.push(FileUse { path: Word::of_text("."), writes: false, inside, certain: true });
     }
     files
 }
 
-fn is_recursive(name: &str, has: &dyn Fn(&[&str]) -> bool) -> bool {
-    match name {
+/// The commands of git that create, change or delete the files in their arguments.
+const GIT_CHANGES: [&str; 11] = [
+    "restore",
+    "checkout",
+    "checkout-index",
+    "clean",
+    "rm",
+    "mv",
+    "worktree",
+    "clone",
+    "init",
+    "submodule",
+    "bundle",
+];
+
+/// What a program uses of the folders in its arguments.
+fn inside_of(name: &str, git: &str, texts: &[&str], has: &dyn Fn(&[&str]) -> bool) -> Inside {
+    let everything = match name {
         "rm" | "cp" | "chmod" | "chown" | "chgrp" | "grep" | "egrep" | "fgrep" | "zip" | "scp" => {
-            has(&["-r", "-R", "-a", "--recursive", "--archive", "--dereference-recursive"])
+            let searches = name.ends_with("grep") && has(&["-d", "--directories"]);
+            let flags = ["-r", "-R", "-a", "--recursive", "--archive", "--dereference-recursive"];
+            searches || has(&flags)
         }
-        "mv" | "tar" | "gtar" | "bsdtar" | "rsync" => true,
-        "rg" | "ag" => has(&["-u", "-.", "--hidden", "--unrestricted", "--no-ignore"]),
-        _ => false,
-    }
-}
-
-/// Files and folders that options name for output.
-fn written_by_options(words: &[Word], name: &str, files: &mut Vec<FileUse>) {
-    const OPTIONS: [&str; 5] = ["-o", "-O", "--output", "--output-document", "--output-file"];
-    let folders: &[&str] = match name {
-        "cp" | "mv" | "ln" | "install" => &["-t", "--target-directory"],
-        "tar" | "gtar" | "bsdtar" => &["-C", "--directory"],
-        "unzip" => &["-d"],
-        "wget" => &["-P", "--directory-prefix"],
-        _ => &[],
-    };
-    // The options of `tar` without a dash: `tar xfC archive folder`.
-    let bundle = words.first().and_then(Word::text).filter(|it| !it.starts_with('-'));
-    if folders.contains(&"-C") && bundle.is_some_and(|it| it.contains('C')) {
-        let paths = words[1..].iter().cloned();
-        files.extend(paths.map(|path| FileUse {
-            path,
-            writes: true,
-            recursive: false,
-            certain: false,
-        }));
-    }
-    for (at, word) in words.iter().enumerate() {
-        let Some(Unit::Text(text)) = word.units.first() else { continue };
-        let short = folders.iter().any(|it| it.len() == 2 && text.starts_with(it));
-        let is_option = |it: &str| {
-            let folder = |option: &&str| option.starts_with("--") && programs::is_flag(it, option);
-            OPTIONS.contains(&it) || folders.contains(&it) || folders.iter().any(folder)
-        };
-        let path = match text.split_once('=') {
-            Some((option, value)) if is_option(option) => Some(with_first(word, value)),
-            None if is_option(text) => words.get(at + 1).cloned(),
-            _ if (text.starts_with("-o") || short) && text.is_char_boundary(2) => {
-                Some(with_first(word, &text[2..]))
+        "mv" | "tar" | "gtar" | "bsdtar" | "rsync" | "rgrep" | "ack" | "7z" | "7za" => true,
+        "diff" => has(&["-r", "--recursive", "-N", "--new-file", "--unidirectional-new-file"]),
+        "rg" | "ag" => {
+            if !has(&["-u", "-.", "--hidden", "--unrestricted", "--no-ignore"]) {
+                return Inside::Visible;
             }
-            _ => in_cluster(word, text, folders).or_else(|| {
-                let follows = folders.iter().any(|it| ends_in_letter(text, it));
-                words.get(at + 1).filter(|_| follows).cloned()
-            }),
-        };
-        if let Some(path) = path.filter(|it| !it.units.is_empty()) {
-            files.push(FileUse { path, writes: true, recursive: false, certain: false });
+            true
         }
+        // Without an index, git compares any two folders.
+        "git" if git == "diff" => {
+            let is_outside = |it: &&str| {
+                it.starts_with(['/', '~', '$']) || it.split('/').any(|name| name == "..")
+            };
+            has(&["--no-index"]) || texts.iter().any(is_outside)
+        }
+        "git" if git == "grep" => has(&["--no-index", "--untracked", "--no-exclude-standard"]),
+        "git" => git == "rm" && has(&["-r"]),
+        _ => false,
+    };
+    if everything { Inside::Everything } else { Inside::Nothing }
+}
+
+/// The files that a patch in the arguments or in the input of `apply_patch` changes.
+pub(crate) fn patched(command: &SimpleCommand) -> Vec<FileUse> {
+    let is_patch = |it: &Word| {
+        name_of(it).is_some_and(|it| ["apply_patch", "applypatch"].contains(&it.as_str()))
+    };
+    if !command.words.iter().any(is_patch) {
+        return Vec::new();
     }
-}
-
-/// The value of a short option that stands behind other letters: `-at.git`.
-fn in_cluster(word: &Word, text: &str, options: &[&str]) -> Option<Word> {
-    let letters = text.strip_prefix('-').filter(|it| !it.starts_with('-'))?;
-    let short = options.iter().filter(|it| it.len() == 2).filter_map(|it| it.chars().nth(1));
-    let at = short.filter_map(|it| letters.find(it)).min()?;
-    let value = &letters[at + 1..];
-    (!value.is_empty() || word.units.len() > 1).then(|| with_first(word, value))
-}
-
-/// Whether a cluster of short options ends in this one: `-at`.
-fn ends_in_letter(text: &str, option: &str) -> bool {
-    option.len() == 2
-        && text.len() > 2
-        && text.starts_with('-')
-        && !text.starts_with("--")
-        && text.ends_with(&option[1..])
+    let texts = command.words.iter().chain(&command.here).flat_map(Word::known_texts);
+    let files = texts.flat_map(files_of_patch).map(|(path, deletes)| {
+        let inside = if deletes { Inside::Everything } else { Inside::Nothing };
+        FileUse { path: Word::of_text(path), writes: true, inside, certain: true }
+    });
+    files.collect()
 }
 
 /// The files that a script of `sed` writes: the rest of the line behind `w`.
@@ -263,19 +295,8 @@ fn written_by_sed(words: &[Word], files: &mut Vec<FileUse>) {
     let paths = paths.map(str::trim).filter(|it| !it.is_empty() && it.len() < MAX_CODE_PATH);
     for path in paths.take(MAX_CODE_PATHS) {
         let path = Word::of_text(path);
-        files.push(FileUse { path, writes: true, recursive: false, certain: false });
+        files.push(FileUse { path, writes: true, inside: Inside::Nothing, certain: false });
     }
-}
-
-/// The word with another text at its beginning.
-fn with_first(word: &Word, text: &str) -> Word {
-    let mut path = word.clone();
-    path.units[0] = Unit::Text(text.to_owned());
-    path.tilde = text.starts_with("~/") && word.units.len() == 1;
-    if text.is_empty() {
-        path.units.remove(0);
-    }
-    path
 }
 
 /// What `find` deletes, and the files that it writes its results to.
@@ -287,13 +308,13 @@ fn changed_by_find(words: &[Word], files: &mut Vec<FileUse>) {
             && let Some(path) = words.get(at + 1)
         {
             let path = path.clone();
-            files.push(FileUse { path, writes: true, recursive: false, certain: true });
+            files.push(FileUse { path, writes: true, inside: Inside::Nothing, certain: true });
         }
     }
     if words.iter().any(|it| is(it, &["-delete"])) {
         for path in words.iter().take_while(|it| !it.starts_with('-')) {
             let path = path.clone();
-            files.push(FileUse { path, writes: true, recursive: false, certain: true });
+            files.push(FileUse { path, writes: true, inside: Inside::Nothing, certain: true });
         }
     }
 }
@@ -308,23 +329,28 @@ fn named_in_code(words: &[Word], files: &mut Vec<FileUse>) {
     for path in found.take(MAX_CODE_PATHS) {
         for writes in [false, true] {
             let path = path.clone();
-            files.push(FileUse { path, writes, recursive: false, certain: false });
+            files.push(FileUse { path, writes, inside: Inside::Nothing, certain: false });
         }
     }
 }
 
-/// Paths behind an equals sign, a colon or an at sign: `--file=x`, `of=x`, `HEAD:x`, `@x`, `f=@x;type=y`.
+/// Paths behind a sign: `--file=x`, `of=x`, `HEAD:x`, `@x`, `f=@x;type=y`, `f=<x`.
 fn values(words: &[Word], name: &str, files: &mut Vec<FileUse>) {
     for word in words {
         let Some(Unit::Text(text)) = word.units.first() else { continue };
-        for (at, _) in text.match_indices(['=', ':', '@']).take(MAX_VALUES) {
+        for (at, _) in text.match_indices(['=', ':', '@', '<']).take(MAX_VALUES) {
             let (before, value) = (&text[..at], &text[at + 1..]);
             let writes = name == "dd" && before == "of";
             let alone = word.units.len() == 1;
             let short = value.split([';', ',']).next().filter(|it| alone && it.len() < value.len());
             for value in [Some(value), short].into_iter().flatten().filter(|it| !it.is_empty()) {
                 let path = with_first(word, value);
-                files.push(FileUse { path, writes, recursive: false, certain: name == "dd" });
+                files.push(FileUse {
+                    path,
+                    writes,
+                    inside: Inside::Nothing,
+                    certain: name == "dd",
+                });
             }
         }
     }

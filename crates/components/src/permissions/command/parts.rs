@@ -5,6 +5,8 @@ use super::words::{Unit, Word};
 use super::{SimpleCommand, Unparsed, parser, pattern, raw};
 use crate::action::CommandLine;
 
+mod aliases;
+
 /// How deeply scripts inside of arguments are opened.
 const MAX_LEVELS: usize = 6;
 /// The most commands inside of arguments.
@@ -33,6 +35,15 @@ pub(crate) struct Parts {
     values: Vec<Vec<Word>>,
     /// Whether a command is the value of a variable.
     runs_values: bool,
+    /// The aliases that the command line defines, for the shell and for git. The name is empty if it is not known.
+    aliases: Vec<(Aliased, String, String)>,
+}
+
+/// The program for which an alias is defined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aliased {
+    Shell,
+    Git,
 }
 
 /// A command of a command line.
@@ -68,6 +79,7 @@ impl Parts {
         if parts.runs_values {
             parts.open_values();
         }
+        parts.open_aliases();
         parts
     }
 
@@ -177,6 +189,9 @@ impl Parts {
                 self.doubt("it sets a variable that decides which programs run");
                 value.known_texts().for_each(|text| self.open_script(text, level + 1, true));
             }
+            if name.starts_with("GIT_CONFIG_VALUE") {
+                self.aliases.push((Aliased::Git, String::new(), value.script_text()));
+            }
         }
         let Some(name) = command.words.first().map(|it| name_of(it).unwrap_or_default()) else {
             return;
@@ -192,9 +207,14 @@ impl Parts {
                 }
             }
         }
+        self.open_dashed(command);
+        if name == "alias" {
+            self.note_aliases(&command.words[1..]);
+        }
         if leaves_arguments_alone(command) {
             return;
         }
+        self.open_split(&command.words, level);
         let unknown_input =
             command.redirections.iter().any(|it| it.reads && is_unknown(&it.target));
         if unknown_input
@@ -285,8 +305,9 @@ impl Parts {
             if let Some((key, value)) = text.split_once('=') {
                 self.open_setting(key, value, level);
             }
-            if before.starts_with("alias.") {
+            if let Some(name) = before.strip_prefix("alias.") {
                 self.open_setting(before, text, level);
+                self.aliases.push((Aliased::Git, name.to_owned(), text.to_owned()));
             }
             let runs = ["-c", "-x", "--exec", "--upload-pack", "--receive-pack", "--extcmd"]
                 .contains(&before);
@@ -299,10 +320,15 @@ impl Parts {
 
     /// A setting of git may be an alias or a command.
     fn open_setting(&mut self, key: &str, value: &str, level: usize) {
+        if let Some((_, name)) = key.split_once("alias.") {
+            self.aliases.push((Aliased::Git, name.to_owned(), value.to_owned()));
+        } else if key == "--config-env" && value.contains("alias.") {
+            self.aliases.push((Aliased::Git, String::new(), "$_".to_owned()));
+        }
         match value.strip_prefix('!') {
             Some(command) => self.open_script(command, level + 1, true),
             None if key.contains("alias.") => {
-                self.open_script(&format!("git {value}"), level + 1, true)
+                self.open_script(&format!("git {value}"), level + 1, true);
             }
             None if key.contains('.') => self.open_script(value, level + 1, true),
             None => {}
@@ -320,11 +346,15 @@ impl Parts {
                 false => self.open_script(&text, level + 1, true),
             }
         }
-        let source = ["source", ".", "xargs", "parallel", "at", "batch", "ssh", "eval", "read"];
+        let source =
+            ["source", ".", "xargs", "parallel", "at", "batch", "ssh", "eval", "read", "crontab"];
         if !runs && !names.iter().any(|it| source.contains(&it.as_str())) {
             return;
         }
-        let mut fed: Vec<Word> = Vec::new();
+        let here = command.here.iter().map(Word::script_text);
+        let mut fed: Vec<Word> = here
+            .flat_map(|it| it.split_whitespace().map(Word::of_text).collect::<Vec<_>>())
+            .collect();
         for feeding in commands.get(command.fed_by.clone()).unwrap_or_default() {
             let texts = feeding.words.iter().skip(1).chain(&feeding.here).map(Word::script_text);
             let text =
@@ -335,11 +365,22 @@ impl Parts {
             }
             fed.extend(text.split_whitespace().map(Word::of_text));
         }
-        if !fed.is_empty() && names.iter().any(|it| it == "xargs" || it == "parallel") {
-            let words = command.words.iter().cloned().chain(fed).collect();
-            let command = SimpleCommand { words, ..SimpleCommand::default() };
-            self.commands.push(Part { command, inner: true, opens: true });
+        if names.iter().any(|it| it == "xargs" || it == "parallel") {
+            let feeding = commands.get(command.fed_by.clone()).unwrap_or_default();
+            if !fed.is_empty() {
+                self.add_fed(command, fed);
+            }
+            if aliases::reads_unknown(command, feeding) {
+                self.add_fed(command, vec![Word::unknown()]);
+            }
         }
+    }
+
+    /// Adds a command with the words that it reads as its last arguments.
+    fn add_fed(&mut self, command: &SimpleCommand, fed: Vec<Word>) {
+        let words = command.words.iter().cloned().chain(fed).collect();
+        let command = SimpleCommand { words, ..SimpleCommand::default() };
+        self.commands.push(Part { command, inner: true, opens: true });
     }
 
     /// A command may be the value of a variable: all values may be commands.

@@ -208,8 +208,10 @@ impl RunPattern {
         command: &SimpleCommand,
         machine: Machine<'_>,
     ) -> Result<(), &'static str> {
-        if command.assignments.iter().any(|(name, _)| programs::is_dangerous_variable(name)) {
-            return Err("it sets a variable that decides which programs run");
+        let is_harmless =
+            |(name, value): &(String, Word)| programs::is_harmless_assignment(name, value.text());
+        if !command.assignments.iter().all(is_harmless) {
+            return Err("it sets a variable that may decide which programs run");
         }
         let mut texts: Vec<&str> = Vec::with_capacity(command.words.len());
         for word in &command.words {
@@ -353,10 +355,11 @@ pub(crate) fn transparent<'c, 't>(words: &'c [&'t str]) -> Option<&'c [&'t str]>
         "timeout" if is_duration(rest.first()?) => 1,
         "env" => {
             let assignments = rest.iter().take_while(|it| it.contains('=') && !it.starts_with('-'));
-            let dangerous = |it: &&str| {
-                programs::is_dangerous_variable(it.split('=').next().unwrap_or_default())
+            let is_harmless = |it: &&str| {
+                let (name, value) = it.split_once('=').unwrap_or((it, ""));
+                programs::is_harmless_assignment(name, Some(value))
             };
-            if assignments.clone().any(dangerous) {
+            if !assignments.clone().all(is_harmless) {
                 return None;
             }
             assignments.count()

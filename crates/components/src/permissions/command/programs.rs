@@ -22,7 +22,7 @@ const ENDINGS: [&str; 4] = ["exe", "cmd", "bat", "com"];
 /// Programs that do not run their arguments.
 static PASSIVE: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     "
-    : [ basename cat cd chgrp chmod chown cksum clear cmp column comm cp cut date df diff
+    : [ apply_patch applypatch basename cat cd chgrp chmod chown cksum clear cmp column comm cp cut date df diff
     dirname du echo egrep expr false fgrep file fmt fold grep head hostname id jq join ln ls
     md5sum mkdir mv nl paste printf pwd readlink realpath return rev rg rm rmdir seq sha1sum
     sha256sum sha512sum shift sleep sort stat sum tac tail tee test touch tr tree true tsort
@@ -102,11 +102,20 @@ pub(crate) fn is_dangerous_variable(name: &str) -> bool {
         CDPATH HOME MANPAGER LESSOPEN LESSCLOSE LESS RUBYOPT RUBYLIB JAVA_TOOL_OPTIONS _JAVA_OPTIONS GCONV_PATH ZDOTDIR
         RIPGREP_CONFIG_PATH TAR_OPTIONS GREP_OPTIONS MAKEFLAGS MAKEFILES GOFLAGS VIMINIT EXINIT OPENSSL_CONF COMSPEC
         PATHEXT GLOBIGNORE FPATH OLDPWD COMMANDS FUNCTIONS ALIASES GALIASES SALIASES OPTIONS TEXTDOMAIN TEXTDOMAINDIR
+        CC CXX CPP PKG_CONFIG KUBECONFIG GOROOT GOPATH GOENV GOTOOLDIR GOWORK PSQLRC MYSQL_HOME JAVA_HOME JDK_HOME
+        MAVEN_OPTS GRADLE_OPTS JAVA_OPTS GNUPGHOME INPUTRC AWKPATH AWKLIBPATH JULIA_LOAD_PATH ERL_FLAGS
+        ELIXIR_ERL_OPTIONS PHPRC PHP_INI_SCAN_DIR HGRCPATH SVN_SSH CURL_HOME WGETRC
         "
         .split_whitespace()
         .collect()
     });
-    const PREFIXES: [&str; 11] = [
+    const PREFIXES: [&str; 17] = [
+        "PYTEST_",
+        "PERLLIB",
+        "DOCKER_",
+        "LUA_INIT",
+        "JDK_JAVA",
+        "CGO_",
         "LD_",
         "DYLD_",
         "GIT_",
@@ -119,11 +128,54 @@ pub(crate) fn is_dangerous_variable(name: &str) -> bool {
         "XDG_",
         "TERMINFO",
     ];
-    const ENDINGS: [&str; 5] = ["_COMMAND", "_PAGER", "_EDITOR", "_ASKPASS", "_WRAPPER"];
+    const ENDINGS: [&str; 12] = [
+        "_COMMAND", "_PAGER", "_EDITOR", "_ASKPASS", "_WRAPPER", "_RSH", "_SHELL", "_BROWSER",
+        "_PLUGINS", "_PRELOAD", "_RUNNER", "_LINKER",
+    ];
     let name = name.to_ascii_uppercase();
+    if HARMLESS.contains(&name.as_str()) {
+        return false;
+    }
     NAMES.contains(name.as_str())
         || PREFIXES.iter().any(|it| name.starts_with(it))
         || ENDINGS.iter().any(|it| name.ends_with(it))
+}
+
+/// Variables that change only what a program prints.
+const HARMLESS: [&str; 23] = [
+    "CI",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "TERM",
+    "TZ",
+    "LANG",
+    "LANGUAGE",
+    "DEBUG",
+    "VERBOSE",
+    "NODE_ENV",
+    "RUST_LOG",
+    "RUST_BACKTRACE",
+    "RUST_TEST_THREADS",
+    "CARGO_TERM_COLOR",
+    "CARGO_TERM_PROGRESS_WHEN",
+    "PYTHONUNBUFFERED",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONHASHSEED",
+];
+
+/// Whether an assignment before a command does not decide which programs run: the variable is known, or its value is a
+/// number or a word such as `true`.
+pub(crate) fn is_harmless_assignment(name: &str, value: Option<&str>) -> bool {
+    const VALUES: [&str; 7] = ["", "true", "false", "yes", "no", "on", "off"];
+    let is_switch =
+        |it: &str| VALUES.contains(&it) || it.chars().all(|it| it.is_ascii_digit() || it == '.');
+    !is_dangerous_variable(name)
+        && (HARMLESS.contains(&name) || name.starts_with("LC_") || value.is_some_and(is_switch))
 }
 
 /// Builtins of the shell whose arguments may be evaluated a second time, as the names of variables.

@@ -3,14 +3,19 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::url::UrlPattern;
+use self::fit::{Reach, path_fit, run_fit, url_fit, widest};
 use super::{AskLimit, Decision, Rule, Rules, Surroundings, Verdict};
 use crate::action::{Action, CommandLine, Operation};
-use crate::permissions::command::files::{self, FileUse};
+use crate::permissions::command::SimpleCommand;
+use crate::permissions::command::files::{self, Inside};
 use crate::permissions::command::parts::{Part, Parts, is_unknown};
-use crate::permissions::command::pattern::{Fit, Machine, RunPattern};
+use crate::permissions::command::pattern::{Fit, Machine};
 use crate::permissions::command::words::{Word, glob};
-use crate::permissions::paths::{Base, PathPattern, Place, Relation};
+use crate::permissions::paths::{Base, PathPattern, Place, resolve};
+
+mod arguments;
+mod fit;
+mod mcp;
 
 /// The longest part of a command line in a reason.
 const MAX_SHOWN: usize = 120;
@@ -45,7 +50,7 @@ pub(super) fn decide(rules: &Rules, action: &Action, surroundings: &Surroundings
         findings: Vec::new(),
     };
     for operation in &action.operations {
-        judge.operation(operation, surroundings);
+        judge.operation(operation, action, surroundings);
     }
     judge.moved(&action.operations);
     if action.operations.is_empty() {
@@ -67,7 +72,7 @@ pub(super) fn example_matches(rule: &Rule, example: &str, folder: &Path) -> bool
     let path = |patterns: &[PathPattern]| {
         let place = Place::of_word(&example_path(example), &base.cwd, base.home.as_ref(), true);
         place.is_some_and(|place| {
-            path_fit(rule.decision, patterns, &place, &base, Depth::Path, machine) == Fit::Yes
+            path_fit(rule.decision, patterns, &place, &base, Reach::PATH, machine) == Fit::Yes
         })
     };
     if !rule.run.is_empty() {
@@ -121,28 +126,56 @@ struct Judge<'r> {
     /// How many paths of command lines were looked up.
     lookups: usize,
     /// The paths that were judged, each with the kind of its use.
-    seen: HashSet<(Word, bool, bool, usize)>,
+    seen: HashSet<(Word, bool, Inside, bool, usize)>,
     findings: Vec<Finding<'r>>,
 }
 
 impl<'r> Judge<'r> {
-    fn operation(&mut self, operation: &Operation, surroundings: &Surroundings) {
+    fn operation(&mut self, operation: &Operation, action: &Action, surroundings: &Surroundings) {
         match operation {
             Operation::Run(command) => {
                 let parts = Parts::of(command, surroundings.windows_shell);
+                self.other_folder();
                 self.run(&parts);
             }
-            Operation::Read(path) => self.file(path, false, path_is_folder(&self.base.cwd, path)),
-            Operation::Write(path) => self.file(path, true, false),
-            Operation::Delete(path) => self.file(path, true, true),
+            Operation::Read(path) => {
+                let inside = match self.base.cwd.join(path).is_dir() {
+                    true => Inside::Everything,
+                    false => Inside::Nothing,
+                };
+                self.file(path, false, inside);
+            }
+            Operation::Write(path) => self.file(path, true, Inside::Nothing),
+            Operation::Delete(path) => self.file(path, true, Inside::Everything),
             Operation::Fetch(url) => {
                 let fit = |rule: &Rule| url_fit(rule, url);
                 let found = self.judge(&fit, false, || format!("the address `{}`", shown(url)));
                 self.findings.extend(found);
                 self.local_address(url);
             }
-            Operation::Mcp { server, tool } => self.whole(&format!("mcp__{server}__{tool}")),
+            Operation::Mcp { server, tool } => {
+                self.whole(&format!("mcp__{server}__{tool}"));
+                self.arguments_of_mcp(tool, &action.input, surroundings);
+            }
         }
+    }
+
+    /// A program may run what it finds in its working directory, such as `.git/config` or `package.json`. So a command in
+    /// another folder than the session's is judged like one behind `cd FOLDER`.
+    fn other_folder(&mut self) {
+        let cwd = self.base.cwd.clone();
+        if cwd == self.base.session.path || resolve(&cwd) == resolve(&self.base.session.path) {
+            return;
+        }
+        let words = vec![Word::of_text("cd"), Word::of_text(cwd.to_string_lossy())];
+        let command = SimpleCommand { words, ..SimpleCommand::default() };
+        let part = Part { command, inner: false, opens: false };
+        let machine = self.machine;
+        let fit = |rule: &Rule| run_fit(rule, &part, machine);
+        let found = self.judge(&fit, false, || {
+            format!("the working directory `{}`", shown(&cwd.to_string_lossy()))
+        });
+        self.findings.extend(found);
     }
 
     /// A file that is moved can be read afterwards: rules that deny or ask about reading it count.
@@ -153,7 +186,7 @@ impl<'r> Judge<'r> {
         for operation in operations {
             if let Operation::Delete(path) = operation {
                 let path = Word::of_text(path.to_string_lossy());
-                self.path(&path, false, true, true, true);
+                self.path(&path, false, Inside::Everything, true, true);
             }
         }
     }
@@ -168,7 +201,7 @@ impl<'r> Judge<'r> {
         let path = path.strip_prefix("localhost/").unwrap_or(path);
         match path.contains(['%', '?', '#', '\\']) {
             true => self.doubt("it reads a file by its address"),
-            false => self.file(&Path::new("/").join(path), false, false),
+            false => self.file(&Path::new("/").join(path), false, Inside::Nothing),
         }
     }
 
@@ -186,28 +219,28 @@ impl<'r> Judge<'r> {
         rule.is_some_and(|rule| names.into_iter().flatten().any(|it| rule.tool.contains(it)))
     }
 
-    fn file(&mut self, path: &Path, writes: bool, recursive: bool) {
+    fn file(&mut self, path: &Path, writes: bool, inside: Inside) {
         // Many agents take a tilde for the home folder, and others for a name.
         if let Some(rest) = path.to_str().and_then(|it| it.strip_prefix('~')) {
             match (&self.base.home, rest.strip_prefix(['/', '\\'])) {
                 (Some(home), Some(rest)) => {
-                    self.one_file(&home.path.join(rest.trim_start_matches('/')), writes, recursive)
+                    self.one_file(&home.path.join(rest.trim_start_matches('/')), writes, inside)
                 }
                 (Some(home), None) if rest.is_empty() => {
-                    self.one_file(&home.path.clone(), writes, recursive);
+                    self.one_file(&home.path.clone(), writes, inside);
                 }
                 _ => self.doubt("its path begins with a tilde"),
             }
         }
-        self.one_file(path, writes, recursive);
+        self.one_file(path, writes, inside);
     }
 
-    fn one_file(&mut self, path: &Path, writes: bool, recursive: bool) {
+    fn one_file(&mut self, path: &Path, writes: bool, inside: Inside) {
         let place = Place::of_path(path, &self.base.cwd);
-        let depth = Depth::of(recursive, writes);
+        let reach = Reach::of(inside, writes, &place);
         let fit = |rule: &Rule| match rule.has_targets() {
             true => {
-                path_fit(rule.decision, rule.paths(writes), &place, &self.base, depth, self.machine)
+                path_fit(rule.decision, rule.paths(writes), &place, &self.base, reach, self.machine)
             }
             false => Fit::Yes,
         };
@@ -220,10 +253,8 @@ impl<'r> Judge<'r> {
         }
     }
 
-    fn run(&mut self, parts: &Parts) {
-        for doubt in &parts.doubts {
-            self.doubt(doubt);
-        }
+    /// Searches text that is not parsed for words that a rule denies or asks about.
+    fn raw(&mut self, parts: &Parts) {
         for words in &parts.raw {
             let machine = self.machine;
             let fit = |rule: &Rule| match (rule.decision, rule.has_targets()) {
@@ -233,7 +264,15 @@ impl<'r> Judge<'r> {
             let found = self.judge(&fit, true, || format!("the command `{}`", shown_words(words)));
             self.findings.extend(found);
         }
+    }
+
+    fn run(&mut self, parts: &Parts) {
+        for doubt in &parts.doubts {
+            self.doubt(doubt);
+        }
+        self.raw(parts);
         self.change_folders(parts);
+        self.links(parts);
         let mut decided = false;
         for part in &parts.commands {
             let words = &part.command.words;
@@ -253,106 +292,6 @@ impl<'r> Judge<'r> {
             // Nothing runs: an empty command line, or only assignments. Or it is not known what runs: then a rule about
             // the tool, or the default, can still deny it.
             self.whole("Bash");
-        }
-    }
-
-    fn redirections(&mut self, part: &Part) {
-        for redirection in &part.command.redirections {
-            if is_device(&redirection.target) {
-                continue;
-            }
-            if redirection.writes {
-                self.path(&redirection.target, true, false, true, part.inner);
-            }
-            if redirection.reads {
-                self.path(&redirection.target, false, false, true, true);
-            }
-        }
-    }
-
-    /// Files and addresses in the arguments of a command. They can only make the decision stricter.
-    fn arguments(&mut self, part: &Part) {
-        let paths = self.rules.iter().any(|it| !it.read.is_empty() || !it.write.is_empty());
-        let urls = self.rules.iter().any(|it| !it.url.is_empty());
-        if paths {
-            self.paths(&part.command.words, part.opens);
-        }
-        if urls && part.opens {
-            for text in part.command.words.iter().skip(1).flat_map(Word::known_texts) {
-                if text.contains("://") {
-                    let fit = |rule: &Rule| {
-                        if rule.url.is_empty() { Fit::No } else { url_fit(rule, text) }
-                    };
-                    let found = self.judge(&fit, true, || format!("the address `{}`", shown(text)));
-                    self.findings.extend(found);
-                }
-            }
-        }
-    }
-
-    /// The paths in the arguments of a command. Options such as `-C` may change the folder for this command.
-    fn paths(&mut self, words: &[Word], opens: bool) {
-        let folders = files::folder_options(words);
-        let outer = (!folders.is_empty())
-            .then(|| (self.folders.clone(), self.unknown_folder, std::mem::take(&mut self.seen)));
-        folders.iter().for_each(|it| self.enter(Some(it)));
-        for FileUse { path, writes, recursive, certain } in files::used(words, opens) {
-            self.path(&path, writes, recursive, certain, true);
-        }
-        if let Some(outer) = outer {
-            (self.folders, self.unknown_folder, self.seen) = outer;
-        }
-    }
-
-    /// Judges a path in a command line.
-    fn path(
-        &mut self,
-        word: &Word,
-        writes: bool,
-        recursive: bool,
-        certain: bool,
-        only_stricter: bool,
-    ) {
-        let key = (word.clone(), writes, recursive, self.folders.len());
-        if only_stricter && !self.seen.insert(key) {
-            return;
-        }
-        let relative = !(word.starts_with('/') || word.tilde);
-        self.lookups += 1;
-        if self.lookups == MAX_LOOKUPS {
-            self.doubt("it names too many paths");
-        }
-        let links = self.lookups < MAX_LOOKUPS;
-        let folders = if relative { self.folders.as_slice() } else { &self.folders[..1] };
-        let place = |folder: &PathBuf| Place::of_word(word, folder, self.base.home.as_ref(), links);
-        let mut places: Vec<Option<Place>> = folders.iter().map(place).collect();
-        if relative && self.unknown_folder {
-            places.push(None);
-        }
-        let verb = if writes { "writing" } else { "reading" };
-        let depth = Depth::of(recursive, writes);
-        for place in places {
-            let fit = |rule: &Rule| match (&place, rule.has_targets()) {
-                (_, false) if only_stricter => Fit::No,
-                (_, false) => Fit::Yes,
-                (Some(place), true) => path_fit(
-                    rule.decision,
-                    rule.paths(writes),
-                    place,
-                    &self.base,
-                    depth,
-                    self.machine,
-                ),
-                // Any path is possible.
-                (None, true) if rule.paths(writes).is_empty() || !certain => Fit::No,
-                (None, true) => Fit::May,
-            };
-            let found =
-                self.judge(&fit, only_stricter, || format!("{verb} `{}`", shown_word(word)));
-            self.findings.extend(found);
-            if let Some(doubt) = place.and_then(|it| it.doubt).filter(|_| certain) {
-                self.doubt(doubt);
-            }
         }
     }
 
@@ -464,87 +403,6 @@ impl<'r> Judge<'r> {
             why: best.map_or_else(|| "no rule matches".to_owned(), |it| it.why.clone()),
             ask: ask.flatten().filter(|_| strictest == Decision::Ask),
         }
-    }
-}
-
-fn path_is_folder(cwd: &Path, path: &Path) -> bool {
-    cwd.join(path).is_dir()
-}
-
-/// Whether a redirection goes to a device that keeps nothing.
-fn is_device(word: &Word) -> bool {
-    ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"]
-        .contains(&word.text().unwrap_or_default())
-}
-
-/// How well a command fits a rule.
-fn run_fit(rule: &Rule, part: &Part, machine: Machine<'_>) -> Fit {
-    match rule.decision {
-        _ if !rule.has_targets() && part.inner => Fit::No,
-        _ if !rule.has_targets() => Fit::Yes,
-        Decision::Allow => {
-            let allows = |pattern: &RunPattern| pattern.narrow(&part.command, machine).is_ok();
-            if rule.run.iter().any(allows) { Fit::Yes } else { Fit::No }
-        }
-        _ => widest(&rule.run, &part.command.words, part.opens, machine),
-    }
-}
-
-fn widest(patterns: &[RunPattern], words: &[Word], opens: bool, machine: Machine<'_>) -> Fit {
-    patterns.iter().map(|it| it.wide(words, opens, machine)).max().unwrap_or(Fit::No)
-}
-
-/// Whether an access concerns everything inside of a folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Depth {
-    /// Only the path itself.
-    Path,
-    /// Everything inside is read.
-    Reads,
-    /// Everything inside is changed or deleted.
-    Changes,
-}
-
-impl Depth {
-    fn of(recursive: bool, writes: bool) -> Depth {
-        match (recursive, writes) {
-            (false, _) => Depth::Path,
-            (true, false) => Depth::Reads,
-            (true, true) => Depth::Changes,
-        }
-    }
-}
-
-/// How well a path fits patterns.
-fn path_fit(
-    decision: Decision,
-    patterns: &[PathPattern],
-    place: &Place,
-    base: &Base,
-    depth: Depth,
-    machine: Machine<'_>,
-) -> Fit {
-    if decision == Decision::Allow {
-        let allows = |it: &PathPattern| it.narrow(place, base, machine.case_blind);
-        return if patterns.iter().any(allows) { Fit::Yes } else { Fit::No };
-    }
-    let relation = patterns.iter().map(|it| it.wide(place, base, machine.case_blind)).max();
-    match (relation.unwrap_or(Relation::Apart), depth) {
-        (Relation::Matches, _) | (Relation::Inside, Depth::Changes) => Fit::Yes,
-        (Relation::MaybeInside, Depth::Changes) | (Relation::Inside, Depth::Reads) => Fit::May,
-        _ => Fit::No,
-    }
-}
-
-fn url_fit(rule: &Rule, url: &str) -> Fit {
-    let fits = |it: &UrlPattern| match rule.decision {
-        Decision::Allow => it.narrow(url),
-        _ => it.wide(url),
-    };
-    match rule.has_targets() {
-        true if rule.url.iter().any(fits) => Fit::Yes,
-        true => Fit::No,
-        false => Fit::Yes,
     }
 }
 

@@ -41,6 +41,11 @@ impl UrlPattern {
         Ok(UrlPattern { scheme, host: host.to_lowercase(), path })
     }
 
+    /// Whether the pattern contains a part of a host, so that it does not match every text.
+    pub(crate) fn names_a_host(&self) -> bool {
+        self.host.chars().any(|it| it.is_alphanumeric())
+    }
+
     /// Whether an address matches, for a rule that denies or asks: any reading of it is enough, and a host also stands
     /// for the hosts below it.
     pub(crate) fn wide(&self, url: &str) -> bool {
@@ -100,27 +105,67 @@ fn plain_address(url: &str) -> Option<Address> {
 
 /// All addresses that a program may take a text for.
 fn readings(url: &str) -> Vec<Address> {
-    let url: String = url.chars().filter(|it| !it.is_control()).collect();
-    let url = url.trim().replace('\\', "/");
-    let (scheme, rest) = match url.split_once(':') {
-        Some((scheme, rest))
-            if scheme.chars().all(|it| it.is_ascii_alphanumeric() || "+-.".contains(it)) =>
-        {
-            (scheme.to_lowercase(), rest.trim_start_matches('/').to_owned())
-        }
-        _ => (String::new(), url.trim_start_matches('/').to_owned()),
-    };
+    let url: String = url.chars().filter(|it| !it.is_control()).map(plain_character).collect();
+    let url = url.trim();
     let mut readings = Vec::new();
-    for rest in [rest.as_str(), url.as_str()] {
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        for host in authority.split('@') {
-            let host = host.trim_end_matches('.').replace(".:", ":").to_lowercase();
+    // Some programs take a backslash for a slash, and some for a part of the user's name.
+    for url in [url.replace('\\', "/"), url.to_owned()] {
+        let (scheme, rest) = match url.split_once(':') {
+            Some((scheme, rest))
+                if scheme.chars().all(|it| it.is_ascii_alphanumeric() || "+-.".contains(it)) =>
+            {
+                (scheme.to_lowercase(), rest.trim_start_matches('/'))
+            }
+            _ => (String::new(), url.trim_start_matches('/')),
+        };
+        for rest in [rest, url.as_str()] {
+            let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+            let (authority, path) = rest.split_at(end);
             let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-            readings.push(Address { scheme: scheme.clone(), host, path });
+            for authority in [authority.to_owned(), decoded(authority)] {
+                for host in authority.split('@') {
+                    let host = host.trim_end_matches('.').replace(".:", ":").to_lowercase();
+                    let reading = Address { scheme: scheme.clone(), host, path: path.clone() };
+                    if !readings.contains(&reading) {
+                        readings.push(reading);
+                    }
+                }
+            }
         }
     }
     readings
+}
+
+/// The character that programs take in the place of another one in a host: full-width letters and other dots.
+fn plain_character(character: char) -> char {
+    match character {
+        '\u{3002}' | '\u{ff0e}' | '\u{ff61}' => '.',
+        '\u{ff01}'..='\u{ff5e}' => {
+            char::from_u32(character as u32 - 0xff01 + 0x21).unwrap_or(character)
+        }
+        _ => character,
+    }
+}
+
+/// The text with its percent signs decoded, and with the characters that they stand for made plain.
+fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        match digits.and_then(|it| u8::from_str_radix(it, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).chars().map(plain_character).collect()
 }
 
 #[cfg(test)]
@@ -144,6 +189,13 @@ mod tests {
             "ht\ntps://evil.com",
             "https://evil.com#@good.com",
             "https://evil.com:443",
+            "http:evil.com",
+            "https://\u{ff45}vil.com",
+            "https://evil\u{3002}com",
+            "https://evil%2ecom/x",
+            "https://%65vil%E3%80%82com",
+            "http://good.com\\@evil.com",
+            "git@evil.com:x",
         ] {
             assert!(pattern.wide(url), "{url}");
         }

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::{declares, evaluates_names, is_dangerous_variable, is_flag, sed};
+use super::{
+    declares, evaluates_names, is_dangerous_variable, is_flag, is_harmless_assignment, sed,
+};
 
 /// The commands of git itself. Any other name may be an alias, or a program `git-NAME`.
 static GIT_COMMANDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
@@ -31,7 +33,12 @@ pub(crate) fn acting(name: &str, open: &[&str], all: &[&str]) -> Option<&'static
         return Some(why);
     }
     let flags = acting_flags(name, all);
-    if open.iter().any(|word| flags.iter().any(|flag| is_flag(word, flag))) {
+    let is = |word: &str, flag: &str| match name {
+        // For these programs, the number of dashes does not matter.
+        "npm" | "pnpm" | "yarn" | "go" => is_flag(word, flag) || is_long_flag(word, flag),
+        _ => is_flag(word, flag),
+    };
+    if open.iter().any(|word| flags.iter().any(|flag| is(word, flag))) {
         return Some("an argument makes the program write files or run commands");
     }
     match name {
@@ -59,6 +66,21 @@ pub(crate) fn acting(name: &str, open: &[&str], all: &[&str]) -> Option<&'static
                 .any(|it| it.contains("$(") || it.contains('`'))
                 .then_some("the shell may evaluate an argument a second time")
         }
+        "curl" if open.iter().any(|it| it.contains("%output{")) => {
+            Some("the format of `curl` can write files")
+        }
+        "cargo" if open.iter().any(|it| it.starts_with('+')) => {
+            Some("another toolchain of `cargo` is another program")
+        }
+        "awk" | "gawk" | "mawk" | "nawk" if open.iter().any(|it| awk_acts(it)) => {
+            Some("the script of `awk` can write files or run commands")
+        }
+        "psql" | "mysql" | "mariadb" | "sqlite3" if open.iter().any(|it| sql_acts(it)) => {
+            Some("the script of the program can write files or run commands")
+        }
+        "make" | "gmake" | "nmake" | "just" | "rake" if open.iter().any(|it| sets_variable(it)) => {
+            Some("a variable of the program can make it run other commands")
+        }
         "less" | "more" | "vi" | "vim" | "nvim" if open.iter().any(|it| it.starts_with('+')) => {
             Some("an argument of the program is a command")
         }
@@ -82,9 +104,45 @@ fn sets_dangerous_variable(name: &str, open: &[&str]) -> bool {
     }
 }
 
+/// Whether a word is this flag with any number of dashes, perhaps abbreviated.
+fn is_long_flag(word: &str, flag: &str) -> bool {
+    let Some(name) = word.strip_prefix('-') else { return false };
+    let name = name.trim_start_matches('-').split('=').next().unwrap_or_default();
+    let flag = flag.trim_start_matches('-');
+    name == flag || name.len() >= 3 && flag.starts_with(name)
+}
+
+/// Whether a script of `awk` does more than print: it runs a command, or writes or reads another file.
+fn awk_acts(script: &str) -> bool {
+    // The separator of fields.
+    if script.len() < 3 || script.starts_with("-F") {
+        return false;
+    }
+    let plain = script.replace("||", "");
+    ["system", "getline", "|", "@load", "@include", "close("].iter().any(|it| plain.contains(it))
+        || plain.contains("print") && plain.contains('>')
+}
+
+/// Whether a script for a database runs commands or writes files.
+fn sql_acts(script: &str) -> bool {
+    let script = script.to_lowercase();
+    ["\\", "program", "system", "source ", "outfile", "dumpfile", "load_", "writefile", "edit("]
+        .iter()
+        .any(|it| script.contains(it))
+        || script.lines().any(|it| it.trim_start().starts_with('.'))
+}
+
+/// Whether an argument sets a variable that may decide which programs run: `SHELL=./x`.
+fn sets_variable(word: &str) -> bool {
+    let Some((name, value)) = word.split_once('=') else { return false };
+    let name = name.trim_end_matches([':', '+', '?', '!']);
+    !word.starts_with('-') && !is_harmless_assignment(name, Some(value))
+}
+
 fn acting_git(open: &[&str], all: &[&str]) -> Option<&'static str> {
-    const GLOBAL: [&str; 8] = [
+    const GLOBAL: [&str; 9] = [
         "-c",
+        "-C",
         "--exec-path",
         "--config-env",
         "--git-dir",
@@ -174,7 +232,10 @@ fn acting_flags(name: &str, all: &[&str]) -> &'static [&'static str] {
             "--checkpoint-action", "--to-command", "-I", "--use-compress-program", "--rsh-command",
             "--rmt-command", "-F", "--info-script", "--new-volume-script",
         ],
-        "rsync" => &["-e", "--rsh", "--rsync-path"],
+        "rsync" => &[
+            "-e", "--rsh", "--rsync-path", "-M", "--remote-option", "--log-file", "--write-batch",
+            "--only-write-batch", "--config",
+        ],
         "scp" | "sftp" => &["-S", "-o", "-F", "-D"],
         "ssh" => &["-o", "-F", "-E"],
         "man" => &["-P", "--pager", "-H", "--html", "-C", "--config-file"],
@@ -185,24 +246,50 @@ fn acting_flags(name: &str, all: &[&str]) -> &'static [&'static str] {
             "-o", "-O", "--output", "--remote-name", "--remote-name-all", "--output-dir", "-K",
             "--config", "-D", "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii",
             "--stderr", "--libcurl", "--etag-save", "-T", "--upload-file", "--hsts", "--alt-svc",
+            "--engine",
         ],
         "wget" => &[
             "-O", "--output-document", "-o", "--output-file", "-a", "--append-output", "-e",
             "--execute", "--config", "--use-askpass", "-i", "--input-file", "-P",
-            "--directory-prefix", "--post-file", "--body-file",
+            "--directory-prefix", "--post-file", "--body-file", "--save-cookies", "--hsts-file",
+            "--rejected-log", "--warc-file",
         ],
         "date" => &["-s", "--set"],
         "file" => &["-C", "--compile"],
         "zip" => &["-T", "-TT", "--unzip-command"],
         "tcpdump" => &["-z", "-w", "-W"],
-        "go" => &["-exec", "-toolexec", "-vettool", "-overlay", "-o"],
-        "cargo" => &["--config", "-Z", "--manifest-path", "-C"],
+        "go" => &[
+            "-exec", "-toolexec", "-vettool", "-overlay", "-o", "-C", "-modfile", "-ldflags", "-gccgoflags",
+            "-compiler", "-pkgdir", "-coverprofile", "-cpuprofile", "-memprofile", "-blockprofile",
+            "-mutexprofile", "-trace", "-outputdir",
+        ],
+        "cargo" => &["--config", "-Z", "--manifest-path", "-C", "--target-dir", "--artifact-dir"],
         "npm" | "pnpm" | "yarn" => &[
             "--script-shell", "--node-options", "--prefix", "-C", "--userconfig", "--globalconfig",
-            "--init-module",
+            "--init-module", "--shell", "--git", "--node-gyp", "--editor", "--browser", "--dir", "--cwd",
+            "--call",
         ],
+        "make" | "gmake" | "nmake" => &[
+            "-C", "--directory", "-f", "--file", "--makefile", "-I", "--include-dir", "-E", "--eval",
+        ],
+        "pytest" | "py.test" => &[
+            "-p", "-c", "--config-file", "--rootdir", "--confcutdir", "-o", "--override-ini",
+        ],
+        "awk" | "gawk" | "mawk" | "nawk" => &[
+            "-f", "--file", "-i", "--include", "-l", "--load", "-E", "--exec", "-o", "--pretty-print",
+            "-d", "--dump-variables", "-p", "--profile", "-D", "--debug",
+        ],
+        "psql" => &["-f", "--file", "-o", "--output", "-L", "--log-file", "-v", "--set"],
+        "sqlite3" => &["-init", "-cmd"],
+        "kubectl" => &["--kubeconfig"],
+        "iconv" => &["-o", "--output"],
+        "csplit" => &["-f", "--prefix"],
+        "openssl" => &["-out", "-keyout", "-writerand", "-engine", "-provider", "-config"],
+        "gpg" => &["-o", "--output", "--homedir", "--options", "--exec-path"],
         "node" | "nodejs" => &["-r", "--require", "--import", "--loader", "--experimental-loader"],
-        "docker" | "podman" => &["-v", "--volume", "--mount", "--privileged", "--entrypoint"],
+        "docker" | "podman" => &[
+            "-v", "--volume", "--mount", "--privileged", "--entrypoint", "-H", "--host", "--config",
+        ],
         "env" => &["-S", "--split-string", "-C", "--chdir", "-i", "-u"],
         "git" => acting_git_flags(git_command(all).unwrap_or_default()),
         _ => &[],
@@ -218,6 +305,7 @@ fn acting_git_flags(command: &str) -> &'static [&'static str] {
         "fetch" | "pull" | "ls-remote" => &["--upload-pack", "--exec"],
         "clone" => &["--upload-pack", "-u", "-c", "--config", "--template"],
         "init" => &["--template"],
+        "format-patch" => &["-o", "--output-directory", "--output", "--ext-diff", "--textconv"],
         "archive" => &["--exec", "-o", "--output", "--remote"],
         "commit" | "tag" => &[],
         "merge" => &["-s", "--strategy"],
