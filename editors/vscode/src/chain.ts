@@ -25,6 +25,7 @@ import { configurationIn, findConductor, type Found } from './program';
 import { settings } from './settings';
 import { errorLine } from './stderr';
 import { setContext } from './small';
+import { takeOver } from './take-over';
 
 /** Why no chain runs, or that one does. */
 export type Situation =
@@ -338,8 +339,10 @@ export class ChainControl {
   private keeper(): Keeper | null {
     const storage = this.context.storageUri;
     if (!storage) return null;
+    const folder = join(storage.fsPath, 'conversations');
+    takeOver(folder, this.context.globalState);
     const conversations = () => this.run?.editor.conversations() ?? [];
-    return new Keeper(join(storage.fsPath, 'conversations'), settings.keptConversations, conversations, {
+    return new Keeper(folder, settings.keptConversations, conversations, {
       problem: (text) => this.log.write('warn', text),
       kept: (count) => this.log.own({ event: 'kept', conversations: count }),
     });

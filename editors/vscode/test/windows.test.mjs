@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { scriptedAgent } from '../../../web/test/scripted.mjs';
-import { openWindow, program, project, server, test, until } from './harness.mjs';
+import { openWindow, program, project, server, startServer, test, until } from './harness.mjs';
 
 const demo = { 'conductor.chain': ['demo-agent --pace 0'] };
 
@@ -101,4 +101,31 @@ test('the chat follows the theme: light and high contrast', async (t) => {
     await chat.locator(`body.${kind}[data-vscode-theme-name="${theme}"], body.${kind}`).first().waitFor();
     await window.picture(theme.replaceAll(' ', '-').toLowerCase());
   }
+});
+
+test('the conversations stay when a folder is added to the workspace', async (t) => {
+  const more = await project({ t, files: { 'more.txt': '1\n' } });
+  const code = await startServer({ t, settings: demo });
+  const window = await openWindow(code, { t });
+  await window.ask('remember these words', await window.startChat());
+  await until(() => code.keeps('remember these words'), 'the conversation on the disk');
+  const starts = window.events('start').length;
+  await window.command('Workspaces: Add Folder to Workspace...');
+  const input = window.page.locator('.quick-input-widget input.input');
+  await until(async () => {
+    if (window.page.url().includes('workspace=')) return true;
+    await input.fill(`${more}/`, { timeout: 2_000 });
+    await window.page.locator('.quick-input-action .monaco-button', { hasText: /^Add$/ }).click({ timeout: 2_000 });
+    return false;
+  }, 'the new workspace');
+  await until(async () => {
+    const last = window.events().findLast((it) => ['start', 'off'].includes(it.event));
+    if (window.events('start').length > starts) return true;
+    // This VS Code now and then reads the file of a workspace before it can.
+    if (last.why === 'noFolder') await window.reload();
+    await window.openChat();
+    return false;
+  }, 'the second start');
+  assert.equal(window.events('start').at(-1).restored, 1);
+  await window.chat().getByText('remember these words').first().waitFor();
 });
