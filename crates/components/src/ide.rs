@@ -18,6 +18,8 @@ use clap::Parser;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::BuiltIn;
+use crate::turn_ends::TurnEnds;
+use texts::More;
 
 /// Gives the agent tools to work with the editor: the selection, open files, definitions, diagnostics.
 ///
@@ -29,6 +31,10 @@ pub struct Ide {
     /// Do not offer tools that change files.
     #[arg(long)]
     read_only: bool,
+
+    #[arg(skip)]
+    #[serde(skip)]
+    turn_ends: TurnEnds,
 }
 
 /// How long an editor may take. `apply_edit` waits longer, because a person decides.
@@ -99,9 +105,21 @@ struct EditPart {
 /// all other tools of such a server.
 const SERVER: &str = "editor";
 
-/// The name of the tool for an operation: `get_selection` for `get-selection`.
-fn tool_name(operation: IdeOperation) -> String {
-    operation.name().replace('-', "_")
+/// The names of the tools: `get_selection` for `get-selection`.
+const TOOLS: [&str; 7] = [
+    "get_selection",
+    "open_file",
+    "find_definition",
+    "find_all_references",
+    "diagnostics",
+    "list_open_files",
+    "apply_edit",
+];
+
+/// The name of the tool for an operation.
+fn tool_name(operation: IdeOperation) -> &'static str {
+    let name = operation.name().replace('-', "_");
+    TOOLS.into_iter().find(|it| *it == name).unwrap_or_default()
 }
 
 impl BuiltIn for Ide {
@@ -109,8 +127,9 @@ impl BuiltIn for Ide {
 
     fn build(&self) -> acp_proxy::Component {
         let read_only = self.read_only;
-        let proxy = add_tools(Proxy::new(Self::NAME));
-        proxy
+        let asking = Asking(self.turn_ends.clone());
+        let proxy = self.turn_ends.watch(Proxy::new(Self::NAME), &TOOLS);
+        add_tools(proxy, &asking)
             .tool_server_name(SERVER)
             .offer_tools_if(move |tool, editor| {
                 let mut all = IdeOperation::ALL.into_iter();
@@ -122,100 +141,128 @@ impl BuiltIn for Ide {
     }
 }
 
-fn add_tools(proxy: Proxy) -> Proxy {
+fn add_tools(proxy: Proxy, asking: &Asking) -> Proxy {
+    let [selection, open, definition, references, diagnostics, files, edit] =
+        std::array::from_fn(|_| asking.clone());
     proxy
         .tool_with(
             "get_selection",
             "Returns the text that the user has selected in the editor, with its file and lines",
-            async |_: NoInput, context| {
+            async move |_: NoInput, context| {
                 let request = GetSelection { session_id: context.session() };
-                let selection = ask(&context, request, TIMEOUT).await?;
-                output(texts::selection(selection.as_ref()), &serde_json::json!({ "selection": selection }))
+                let mut found = selection.ask(&context, request, TIMEOUT).await?;
+                let (text, more) = texts::selection(found.as_mut());
+                output(text, &serde_json::json!({ "selection": found }), more)
             },
         )
         .tool_with(
             "open_file",
             "Shows a file to the user in the editor",
-            async |input: OpenInput, context| {
+            async move |input: OpenInput, context| {
                 let OpenInput { path, line, column } = input;
                 check_position(&path, line, column)?;
                 let done = texts::opened(&path, line);
                 let session_id = context.session();
-                ask(&context, OpenFile { url: path, line, column, session_id }, TIMEOUT).await?;
+                let request = OpenFile { url: path, line, column, session_id };
+                open.ask(&context, request, TIMEOUT).await?;
                 done.into_tool_output()
             },
         )
         .tool_with(
             "find_definition",
             "Finds where a symbol is defined, with the editor's knowledge of the code",
-            async |input: SymbolInput, context| {
+            async move |input: SymbolInput, context| {
                 let SymbolInput { symbol, path: url, line, column } = input.checked()?;
                 let session_id = context.session();
                 let request = FindDefinition { url, line, column, symbol, session_id };
-                let mut found = ask(&context, request, TIMEOUT).await?;
-                output(texts::locations("definition", &mut found.locations), &found)
+                let mut found = definition.ask(&context, request, TIMEOUT).await?;
+                let (text, more) = texts::locations("definition", &mut found.locations);
+                output(text, &found, more)
             },
         )
         .tool_with(
             "find_all_references",
             "Finds where a symbol is used, with the editor's knowledge of the code",
-            async |input: SymbolInput, context| {
+            async move |input: SymbolInput, context| {
                 let SymbolInput { symbol, path: url, line, column } = input.checked()?;
                 let session_id = context.session();
                 let request = FindAllReferences { url, line, column, symbol, session_id };
-                let mut found = ask(&context, request, TIMEOUT).await?;
-                output(texts::locations("reference", &mut found.locations), &found)
+                let mut found = references.ask(&context, request, TIMEOUT).await?;
+                let (text, more) = texts::locations("reference", &mut found.locations);
+                output(text, &found, more)
             },
         )
         .tool_with(
             "diagnostics",
             "Returns the errors and warnings that the editor shows, of a file or of all files",
-            async |input: FileInput, context| {
+            async move |input: FileInput, context| {
                 let session_id = context.session();
                 let request = Diagnostics { url: input.path, session_id };
-                let mut found = ask(&context, request, TIMEOUT).await?;
-                output(texts::diagnostics(&mut found.diagnostics), &found)
+                let mut found = diagnostics.ask(&context, request, TIMEOUT).await?;
+                let (text, more) = texts::diagnostics(&mut found.diagnostics);
+                output(text, &found, more)
             },
         )
         .tool_with(
             "list_open_files",
             "Lists the files that the user has open in the editor",
-            async |_: NoInput, context| {
+            async move |_: NoInput, context| {
                 let request = ListOpenFiles { session_id: context.session() };
-                let mut found = ask(&context, request, TIMEOUT).await?;
-                output(texts::open_files(&mut found.files), &found)
+                let mut found = files.ask(&context, request, TIMEOUT).await?;
+                let (text, more) = texts::open_files(&mut found.files);
+                output(text, &found, more)
             },
         )
         .tool_with(
             "apply_edit",
             "Proposes changes of files. The editor shows them as a diff, and the user accepts or refuses them",
-            async |input: EditInput, context| {
+            async move |input: EditInput, context| {
                 let request = input.request(context.session())?;
-                let applied = ask(&context, request, EDIT_TIMEOUT).await?;
-                output(texts::applied(&applied), &applied)
+                let applied = edit.ask(&context, request, EDIT_TIMEOUT).await?;
+                output(texts::applied(&applied), &applied, More::None)
             },
         )
 }
 
-fn output(text: String, structured: &impl Serialize) -> Result<ToolOutput> {
-    text.into_tool_output()?.with_structured(structured)
+/// A result for the model. Some agents give the model only the structured content, so that says everything as well.
+fn output(text: String, structured: &impl Serialize, more: More) -> Result<ToolOutput> {
+    let structured = serde_json::to_value(structured);
+    let mut structured = structured.map_err(|why| Error::internal(why.to_string()))?;
+    match more {
+        More::None => {}
+        More::Entries(count) => structured["more"] = count.into(),
+        More::Text => structured["more"] = true.into(),
+    }
+    text.into_tool_output()?.with_structured(&structured)
 }
 
-/// Asks the editor. Ends when the agent cancels the tool call, and when the editor does not answer.
-async fn ask<T: Request>(
-    context: &ToolContext,
-    request: T,
-    timeout: Duration,
-) -> Result<T::Response> {
-    let editor = context.editor();
-    tokio::select! {
-        answer = editor.request(request) => answer.map_err(|why| {
-            Error::internal(format!("the editor could not do it: {}", why.message()))
-        }),
-        () = context.cancelled() => Err("the call was cancelled".into()),
-        () = tokio::time::sleep(timeout) => {
-            let seconds = timeout.as_secs();
-            Err(format!("the editor has not answered within {seconds} seconds").into())
+/// How the tools ask the editor.
+#[derive(Debug, Clone)]
+struct Asking(TurnEnds);
+
+impl Asking {
+    /// Asks the editor. Ends when the agent cancels the tool call, when its turn is over, and when the editor does not
+    /// answer. The request to the editor is cancelled then.
+    async fn ask<T: Request>(
+        &self,
+        context: &ToolContext,
+        request: T,
+        timeout: Duration,
+    ) -> Result<T::Response> {
+        let operation = IdeOperation::ALL.into_iter().find(|it| it.method() == T::METHOD);
+        let tool = operation.map(tool_name).unwrap_or_default();
+        let mut end = self.0.begin(&context.session().unwrap_or_default(), tool);
+        let editor = context.editor();
+        tokio::select! {
+            answer = editor.request(request) => answer.map_err(|why| {
+                Error::internal(format!("the editor could not do it: {}", why.message()))
+            }),
+            () = context.cancelled() => Err("the call was cancelled".into()),
+            () = end.wait() => Err("the turn is over, so the editor is not asked any more".into()),
+            () = tokio::time::sleep(timeout) => {
+                let seconds = timeout.as_secs();
+                Err(format!("the editor has not answered within {seconds} seconds").into())
+            }
         }
     }
 }

@@ -61,6 +61,8 @@ pub mod state_folder;
 #[cfg(feature = "catalog")]
 pub mod telemetry;
 #[cfg(feature = "catalog")]
+mod turn_ends;
+#[cfg(feature = "catalog")]
 pub mod usage;
 #[cfg(feature = "catalog")]
 pub mod walkthrough;

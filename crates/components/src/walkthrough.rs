@@ -18,13 +18,14 @@ mod tours;
 use std::time::Duration;
 
 use acp_proxy::scp::{CommentReply, PanelClosed, PanelEvent, PanelEventKind};
-use acp_proxy::{Context, Delivery, Proxy, Result, Side, ToolContext};
+use acp_proxy::{Context, Proxy, Result, ToolContext};
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::BuiltIn;
 use crate::options::Interval;
+use crate::turn_ends::TurnEnds;
 use ids::Subject;
 use input::{Title, Tour};
 use tours::{Ending, Taken, Tours};
@@ -50,11 +51,13 @@ pub struct Walkthrough {
     #[arg(skip)]
     #[serde(skip)]
     tours: Tours,
+
+    #[arg(skip)]
+    #[serde(skip)]
+    turn_ends: TurnEnds,
 }
 
-/// After a turn is cancelled, the agent has this time to cancel the call of the tool itself. A result that overtakes the
-/// cancellation would let the agent continue.
-const CANCEL_GRACE: Duration = Duration::from_secs(2);
+const TOOL: &str = "present_walkthrough";
 
 const DEFAULT_WAIT: Interval = Interval(Duration::from_secs(600));
 
@@ -81,11 +84,11 @@ impl BuiltIn for Walkthrough {
     fn build(&self) -> acp_proxy::Component {
         self.tours.release();
         let (present, close, prompts) = (self.clone(), self.clone(), self.tours.clone());
-        let cancelled = self.tours.clone();
-        let proxy = self.tours.0.watch(Proxy::new(Self::NAME));
+        let proxy = self.turn_ends.watch(Proxy::new(Self::NAME), &[TOOL]);
+        let proxy = self.tours.0.watch(proxy);
         let proxy = proxy
             .instructions(INSTRUCTIONS)
-            .tool_with("present_walkthrough", PRESENT, async move |tour: Tour, context| {
+            .tool_with(TOOL, PRESENT, async move |tour: Tour, context| {
                 let session = session_of(&context)?;
                 present.present(tour, &session, &context).await
             })
@@ -108,18 +111,7 @@ impl BuiltIn for Walkthrough {
                     // The agent may not have read them.
                     prompts.put_back(&session, texts);
                 }
-                // Without a turn, nobody reads the result of the tool.
-                prompts.cancel_waits(&session, prompts.last_wait(&session));
                 answer
-            })
-            .on_raw_notification(Side::Editor, "session/cancel", move |_, context| {
-                let session = context.session().unwrap_or_default();
-                let (tours, last) = (cancelled.clone(), cancelled.last_wait(&session));
-                context.spawn(async move {
-                    tokio::time::sleep(CANCEL_GRACE).await;
-                    tours.cancel_waits(&session, last);
-                });
-                Delivery::Forward
             });
         let counted = self.tours.clone();
         self.add_events(proxy)
@@ -167,11 +159,14 @@ impl Walkthrough {
                 }
                 true
             })
-            .on_panel_closed(move |panel: &PanelClosed, _: &Context| {
+            .on_panel_closed(move |panel: &PanelClosed, context: &Context| {
                 let Some(Subject { session, title, place: None }) = Subject::read(&panel.id) else {
                     return false;
                 };
-                closed.close(&session, &title);
+                let (comments, context) = (closed.close(&session, &title), context.clone());
+                context.clone().spawn(async move {
+                    let _ = present::clear_comments(&context, comments).await;
+                });
                 true
             })
     }

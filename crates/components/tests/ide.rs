@@ -117,11 +117,12 @@ fn each_tool_becomes_an_operation_of_the_editor() {
     let found = json!({ "locations": [
         { "url": "/p/a.rs", "start": { "line": 3 }, "end": { "line": 3 }, "text": "  fn a() {" },
         { "url": "/p/b.rs", "start": { "line": 9 } },
+        { "url": "file:///my%20p/%C3%A4.rs", "start": { "line": 1 } },
     ] });
     let place = json!({ "path": "b.rs", "line": 9, "column": 4 });
     let expected = json!({ "url": "b.rs", "line": 9, "column": 4 });
     let result = talk.call("find_definition", place, expected, json!({ "result": found }));
-    assert_eq!(result["content"][0]["text"], "/p/a.rs:3: fn a() {\n/p/b.rs:9");
+    assert_eq!(result["content"][0]["text"], "/p/a.rs:3: fn a() {\n/p/b.rs:9\n/my p/ä.rs:1");
     let symbol = json!({ "symbol": "a" });
     let empty = json!({ "result": { "locations": [] } });
     let result = talk.call("find_all_references", symbol.clone(), symbol, empty);
@@ -193,4 +194,34 @@ fn errors_and_long_results_of_the_editor_are_bounded() {
     let result = talk.call("find_all_references", symbol.clone(), symbol, found);
     let text = result["content"][0]["text"].as_str().expect("a text");
     assert!(text.len() < 120_000 && text.ends_with("(800 more)"), "{}", text.len());
+    // The structured content is not larger, and says the same.
+    let structured = &result["structuredContent"];
+    assert_eq!((&structured["more"], structured.to_string().len() < 150_000), (&json!(800), true));
+    let selection =
+        json!({ "url": "/p/a.rs", "start": { "line": 1 }, "text": "ä".repeat(1_000_000) });
+    let result = talk.call("get_selection", json!({}), json!({}), json!({ "result": selection }));
+    let structured = &result["structuredContent"];
+    assert_eq!((&structured["more"], structured.to_string().len() < 70_000), (&json!(true), true));
+}
+
+/// Otherwise the user could accept a change that the agent knows nothing of.
+#[test]
+fn an_edit_is_withdrawn_when_the_turn_ends() {
+    let mut talk = start(&[], 1, json!(true));
+    let prompt = json!([{ "type": "text", "text": "go" }]);
+    let params = json!({ "sessionId": "s", "prompt": prompt });
+    let request = json!({ "id": 9, "method": "session/prompt", "params": params });
+    talk.conversation.send("editor", &request.to_string());
+    let turn = talk.conversation.receive("agent")["id"].clone();
+    let edit = json!({ "edits": [{ "path": "a.rs", "line": 1, "new_text": "x" }] });
+    talk.send("tools/call", json!({ "name": "apply_edit", "arguments": edit }));
+    let asked = talk.conversation.receive("editor");
+    let end = json!({ "id": turn, "result": { "stopReason": "cancelled" } });
+    talk.conversation.send("agent", &end.to_string());
+    assert_eq!(talk.conversation.receive("editor")["id"], 9);
+    let cancelled = talk.conversation.receive("editor");
+    assert_eq!(cancelled["method"], "$/cancel_request");
+    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+    let text = talk.result()["content"][0]["text"].to_string();
+    assert!(text.contains("the turn is over"), "{text}");
 }

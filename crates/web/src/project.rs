@@ -54,7 +54,7 @@ impl Project {
     pub fn locate(&self, url: &str) -> Result<PathBuf, String> {
         let path = match url.split_once("://") {
             None => PathBuf::from(url),
-            Some(("file", rest)) => decode_file_url(rest)
+            Some(("file", _)) => path_of_url(url)
                 .ok_or_else(|| format!("the URL {url} is not a file on this machine"))?,
             Some((scheme, _)) => return Err(format!("{url} is a {scheme} URL; use a file URL")),
         };
@@ -76,28 +76,7 @@ impl Project {
 
     /// The `file://` URL of a path.
     pub fn url(&self, path: &Path) -> String {
-        let mut url = "file://".to_owned();
-        let text = path.to_string_lossy().replace('\\', "/");
-        if !text.starts_with('/') {
-            url.push('/');
-        }
-        for byte in text.bytes() {
-            match byte {
-                b'a'..=b'z'
-                | b'A'..=b'Z'
-                | b'0'..=b'9'
-                | b'/'
-                | b'-'
-                | b'_'
-                | b'.'
-                | b'~'
-                | b':' => {
-                    url.push(byte.into());
-                }
-                other => url.push_str(&format!("%{other:02X}")),
-            }
-        }
-        url
+        file_url(path)
     }
 
     /// Lists a folder: folders first, then files, each by name.
@@ -165,8 +144,32 @@ pub(crate) fn message(error: &Value) -> String {
     data.or(error["message"].as_str()).unwrap_or("unknown error").to_owned()
 }
 
-/// The path of a file URL without its scheme: `/a%20b` or `localhost/a`.
-fn decode_file_url(rest: &str) -> Option<PathBuf> {
+/// The `file://` URL of a path.
+pub fn file_url(path: &Path) -> String {
+    let mut url = "file://".to_owned();
+    let text = path.to_string_lossy();
+    let text = match cfg!(windows) {
+        // A resolved path begins with `\\?\`.
+        true => text.strip_prefix(r"\\?\").unwrap_or(&text).replace('\\', "/"),
+        false => text.into_owned(),
+    };
+    if !text.starts_with('/') {
+        url.push('/');
+    }
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' | b':' => {
+                url.push(byte.into());
+            }
+            other => url.push_str(&format!("%{other:02X}")),
+        }
+    }
+    url
+}
+
+/// The path of a `file://` URL, such as `file:///a%20b` or `file://localhost/a`. `None` for any other text.
+pub fn path_of_url(url: &str) -> Option<PathBuf> {
+    let rest = url.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     if !path.starts_with('/') {
         return None;
@@ -231,6 +234,7 @@ mod tests {
         ] {
             assert!(project.locate(url).is_err(), "{url}");
         }
+        assert_eq!(file_url(Path::new("/p/a b#ä.rs")), "file:///p/a%20b%23%C3%A4.rs");
         #[cfg(unix)]
         {
             let link = project.folder().join("link");

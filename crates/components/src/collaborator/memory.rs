@@ -63,7 +63,7 @@ impl Change {
             (Some(old), Some(text)) => format!("Revised [{id}]: {text}\nBefore: {old}"),
             (old, None) => format!("Forgotten [{id}]: {}", old.as_deref().unwrap_or_default()),
         };
-        shown(&format!("{what}\nFile: {file}"))
+        shown(&what, &format!("File: {file}"))
     }
 
     pub(super) fn for_agent(&self) -> String {
@@ -244,16 +244,16 @@ fn keep(file: &NoteFile, text: &str, change: Change, show: Show<'_>) -> Result<C
     match file.write(text) {
         Ok(()) => Ok(change),
         Err(why) => {
-            show(shown(&format!("This change was not kept: {why}")))?;
+            show(shown("This change was not kept:", &why))?;
             Err(why)
         }
     }
 }
 
-/// A text as a block of code, with lines of limited length.
-fn shown(text: &str) -> String {
+/// A text with lines of limited length and a last line, which may have a path, as a block of code.
+fn shown(text: &str, last: &str) -> String {
     let lines: Vec<String> = text.lines().flat_map(wrapped).collect();
-    format!("\n\n{}\n\n", fenced("text", &lines.join("\n")))
+    format!("\n\n{}\n\n", fenced("text", &format!("{}\n{last}", lines.join("\n"))))
 }
 
 /// The maximum number of characters of a line that the user sees.

@@ -1,6 +1,7 @@
 //! The results of the operations as text for the model. Long lists and texts are shortened.
 
 use acp_proxy::scp::{Applied, Diagnostic, Location, OpenedFile, Range, Selection};
+use web::project::path_of_url;
 
 /// How many lines a list has.
 const MAX_LINES: usize = 200;
@@ -11,15 +12,29 @@ const MAX_TEXT: usize = 64 * 1024;
 /// The maximum number of characters of a line of code or a message.
 const MAX_LINE: usize = 500;
 
-pub(super) fn selection(selection: Option<&Selection>) -> String {
-    let Some(it) = selection else { return "The user has selected nothing.".to_owned() };
-    let place = place(&it.url, Range { start: it.start, end: it.end });
-    let text = beginning(&it.text, MAX_TEXT);
-    let rest = match text.len() < it.text.len() {
-        true => "\n(The rest of the selection is left out.)",
-        false => "",
+/// What a result leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum More {
+    None,
+    /// So many entries of a list.
+    Entries(usize),
+    /// The rest of a text.
+    Text,
+}
+
+/// A selection, which is shortened.
+pub(super) fn selection(selection: Option<&mut Selection>) -> (String, More) {
+    let Some(it) = selection else {
+        return ("The user has selected nothing.".to_owned(), More::None);
     };
-    format!("The user has selected {place}:\n\n{text}{rest}")
+    let place = place(&it.url, Range { start: it.start, end: it.end });
+    let length = beginning(&it.text, MAX_TEXT).len();
+    let (rest, more) = match length < it.text.len() {
+        true => ("\n(The rest of the selection is left out.)", More::Text),
+        false => ("", More::None),
+    };
+    it.text.truncate(length);
+    (format!("The user has selected {place}:\n\n{}{rest}", it.text), more)
 }
 
 pub(super) fn opened(path: &str, line: Option<u32>) -> String {
@@ -29,40 +44,43 @@ pub(super) fn opened(path: &str, line: Option<u32>) -> String {
     }
 }
 
-pub(super) fn locations(what: &str, locations: &mut Vec<Location>) -> String {
+pub(super) fn locations(what: &str, locations: &mut Vec<Location>) -> (String, More) {
+    let texts = locations.iter_mut().filter_map(|it| it.text.as_mut());
+    texts.for_each(shorten);
     let line = |it: &Location| {
         let place = place(&it.url, Range { start: it.start, end: None });
-        match it.text.as_deref().map(str::trim).filter(|it| !it.is_empty()) {
-            Some(text) => format!("{place}: {}", one_line(text)),
+        match it.text.as_deref().map(one_line).filter(|it| !it.is_empty()) {
+            Some(text) => format!("{place}: {text}"),
             None => place,
         }
     };
     match locations.is_empty() {
-        true => format!("The editor has found no {what}."),
+        true => (format!("The editor has found no {what}."), More::None),
         false => lines(locations, line),
     }
 }
 
-pub(super) fn diagnostics(diagnostics: &mut Vec<Diagnostic>) -> String {
+pub(super) fn diagnostics(diagnostics: &mut Vec<Diagnostic>) -> (String, More) {
+    diagnostics.iter_mut().for_each(|it| shorten(&mut it.message));
     let line = |it: &Diagnostic| {
         let place = place(&it.url, Range { start: it.start, end: None });
         let source = it.source.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
         format!("{place}: {}: {}{source}", it.severity.name(), one_line(&it.message))
     };
     match diagnostics.is_empty() {
-        true => "The editor shows no errors or warnings.".to_owned(),
+        true => ("The editor shows no errors or warnings.".to_owned(), More::None),
         false => lines(diagnostics, line),
     }
 }
 
-pub(super) fn open_files(files: &mut Vec<OpenedFile>) -> String {
+pub(super) fn open_files(files: &mut Vec<OpenedFile>) -> (String, More) {
     let line = |it: &OpenedFile| {
         let active = if it.active { " (active)" } else { "" };
         let modified = if it.modified { " (not saved)" } else { "" };
         format!("{}{active}{modified}", path_of(&it.url))
     };
     match files.is_empty() {
-        true => "No file is open.".to_owned(),
+        true => ("No file is open.".to_owned(), More::None),
         false => lines(files, line),
     }
 }
@@ -76,14 +94,15 @@ pub(super) fn applied(applied: &Applied) -> String {
 }
 
 /// One line for each entry. Shortens the list, which also becomes the structured result.
-fn lines<T>(all: &mut Vec<T>, line: impl Fn(&T) -> String) -> String {
+fn lines<T>(all: &mut Vec<T>, line: impl Fn(&T) -> String) -> (String, More) {
     let more = all.len().saturating_sub(MAX_LINES);
     all.truncate(MAX_LINES);
     let mut lines: Vec<String> = all.iter().map(line).collect();
-    if more > 0 {
-        lines.push(format!("({more} more)"));
+    if more == 0 {
+        return (lines.join("\n"), More::None);
     }
-    lines.join("\n")
+    lines.push(format!("({more} more)"));
+    (lines.join("\n"), More::Entries(more))
 }
 
 fn place(url: &str, range: Range) -> String {
@@ -92,15 +111,21 @@ fn place(url: &str, range: Range) -> String {
 
 /// The path of a `file://` URL. Any other text stays.
 fn path_of(url: &str) -> String {
-    url.strip_prefix("file://").unwrap_or(url).to_owned()
+    path_of_url(url).map_or_else(|| url.to_owned(), |path| path.display().to_string())
 }
 
 /// A text in one line of limited length.
 fn one_line(text: &str) -> String {
-    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match joined.char_indices().nth(MAX_LINE) {
-        Some((end, _)) => format!("{}…", &joined[..end]),
-        None => joined,
+    let mut joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    shorten(&mut joined);
+    joined
+}
+
+/// Limits the length of a text.
+fn shorten(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(MAX_LINE) {
+        text.truncate(end);
+        text.push('…');
     }
 }
 

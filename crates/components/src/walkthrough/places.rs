@@ -178,21 +178,6 @@ fn read(folder: &Path, inside: &Path) -> Result<String, String> {
     }
 }
 
-/// The `file://` URL of a path.
-pub(super) fn file_url(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let mut url = String::from("file://");
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
-                url.push(char::from(byte));
-            }
-            _ => url.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    url
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +195,5 @@ mod tests {
         ] {
             assert_eq!(relative(folder, Path::new(given)), found.map(PathBuf::from), "{given}");
         }
-        assert_eq!(file_url(Path::new("/p/a b#ä.rs")), "file:///p/a%20b%23%C3%A4.rs");
     }
 }

@@ -3,19 +3,23 @@
 use std::time::Duration;
 
 use acp_proxy::scp::{Capabilities, Range, ShowComment, ShowPanel};
-use acp_proxy::{Error, IntoToolOutput, Result, ToolContext, ToolOutput};
+use acp_proxy::{Context, IntoToolOutput, Result, ToolContext, ToolOutput};
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval_at, sleep, timeout};
+use web::project::file_url;
 
-use super::Walkthrough;
 use super::ids::Subject;
 use super::input::{Tour, check_title};
-use super::places::{self, FoundPlace, file_url};
+use super::places::{self, FoundPlace};
 use super::show::{self, Answers, Widgets};
 use super::tours::{Ending, Reply};
+use super::{TOOL, Walkthrough};
+use crate::turn_ends::TurnEnd;
 
 /// How long the editor may take to show something.
 const EDITOR_TIMEOUT: Duration = Duration::from_secs(30);
+
+const LATE: &str = "the editor has not answered within 30 seconds";
 
 /// How often the MCP client learns that the tool still waits.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -51,11 +55,12 @@ struct Presentation<'a> {
 }
 
 impl Presentation<'_> {
-    /// Shows the panel and the comments, as far as the editor can. Returns what it could not show.
+    /// Shows the panel and the comments, as far as the editor can. Returns what it could not show. After an answer that
+    /// does not come, the editor is asked for nothing more.
     async fn show(
         &self,
         surface: &mut Surface,
-        comments: Vec<ShowComment>,
+        mut comments: Vec<ShowComment>,
         widgets: Widgets,
     ) -> Result<Option<String>> {
         let mut problems = Vec::new();
@@ -63,9 +68,19 @@ impl Presentation<'_> {
             let html = show::html(self.tour, self.places, &Answers::new(), widgets);
             let title = self.tour.title.trim();
             let panel = ShowPanel::new(&self.id, title, html).in_session(self.session);
-            if let Err(why) = answered(self.context.show_panel(panel)).await {
-                surface.panel = false;
-                problems.push(format!("the editor could not show the panel: {}", why.message()));
+            let answer = answered(self.context.show_panel(panel)).await;
+            surface.panel = matches!(answer, Some(Ok(())));
+            match answer {
+                Some(Ok(())) => {}
+                Some(Err(why)) => {
+                    let why = why.message();
+                    problems.push(format!("the editor could not show the panel: {why}"));
+                }
+                None => {
+                    problems.push(format!("the editor has not shown the panel: {LATE}"));
+                    surface.comments = false;
+                    comments.clear();
+                }
             }
         }
         if !surface.panel {
@@ -74,12 +89,21 @@ impl Presentation<'_> {
         }
         let count = comments.len();
         let mut refused = 0;
-        for comment in comments {
-            if let Err(why) = answered(self.context.show_comment(comment)).await {
-                refused += 1;
-                if refused == 1 {
-                    let why = why.message();
-                    problems.push(format!("the editor could not show a comment: {why}"));
+        for (index, comment) in comments.into_iter().enumerate() {
+            match answered(self.context.show_comment(comment)).await {
+                Some(Ok(())) => {}
+                Some(Err(why)) => {
+                    refused += 1;
+                    if refused == 1 {
+                        let why = why.message();
+                        problems.push(format!("the editor could not show a comment: {why}"));
+                    }
+                }
+                None => {
+                    let missing = count - index;
+                    refused += missing;
+                    problems.push(format!("{missing} comments are not shown: {LATE}"));
+                    break;
                 }
             }
         }
@@ -113,11 +137,8 @@ impl Walkthrough {
         };
         let questions = tour.questions().map(|it| it.text.chars().take(MAX_QUESTION).collect());
         let ids = comments.iter().map(|it| it.id.clone()).collect();
+        let mut end = self.turn_ends.begin(session, TOOL);
         let old = self.tours.add(session, title, questions.collect(), ids)?;
-        for id in old {
-            // The editor may have removed it already.
-            drop(answered(context.clear_comment(id)).await);
-        }
         let has_questions = tour.questions().next().is_some();
         let can_answer = surface.panel && surface.events;
         let waits = tour.wait.unwrap_or(has_questions)
@@ -132,12 +153,36 @@ impl Walkthrough {
         let reply = waits.then(|| self.tours.wait(session, title));
         let id = Subject::panel(session, title).id();
         let presentation = Presentation { tour: &tour, places: &places, session, id, context };
-        let problem = presentation.show(&mut surface, comments, widgets).await?;
+        let showing = async {
+            match clear_comments(context, old).await {
+                Ok(()) => presentation.show(&mut surface, comments, widgets).await,
+                Err(late) => Err(late.into()),
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            shown = showing => Some(shown),
+            () = context.cancelled() => None,
+            () = end.wait() => None,
+        };
+        let problem = match outcome {
+            Some(Ok(problem)) => problem,
+            failed => {
+                self.tours.end_wait(session, title, Ending::Cancelled);
+                if let Some(reply) = reply
+                    && let Ok(Reply { answers, comments, .. }) = reply.await
+                {
+                    self.tours.keep_unread(session, title, answers, comments);
+                }
+                let cancelled = "the call was cancelled before the whole walkthrough was shown";
+                return Err(failed.and_then(Result::err).unwrap_or_else(|| cancelled.into()));
+            }
+        };
         let is_answerable = surface.panel && surface.events || !has_questions && surface.comments;
         let Some(reply) = reply.filter(|_| is_answerable) else {
             return shown(&tour, surface, problem.as_deref());
         };
-        let reply = self.wait_for(reply, session, title, context).await;
+        let reply = self.wait_for(reply, &presentation, &mut end).await;
         let is_over = reply.ending == Ending::Answered && surface.panel && has_questions;
         if is_over {
             presentation.show_answers(&reply.answers).await;
@@ -145,14 +190,14 @@ impl Walkthrough {
         self.result(&tour, session, reply, problem.as_deref())
     }
 
-    /// Waits until the user has answered, the call or the turn is cancelled, or the time is over.
+    /// Waits until the user has answered, the call or the turn is over, or the time is over.
     async fn wait_for(
         &self,
         mut reply: tokio::sync::oneshot::Receiver<Reply>,
-        session: &str,
-        title: &str,
-        context: &ToolContext,
+        shown: &Presentation<'_>,
+        end: &mut TurnEnd,
     ) -> Reply {
+        let (session, title, context) = (shown.session, shown.tour.title.trim(), shown.context);
         let timeout = sleep(self.wait.0);
         let mut progress = interval_at(Instant::now() + PROGRESS, PROGRESS);
         tokio::pin!(timeout);
@@ -163,6 +208,7 @@ impl Walkthrough {
                 biased;
                 reply = &mut reply => return reply.unwrap_or_else(|_| unanswered()),
                 () = context.cancelled() => break Ending::Cancelled,
+                () = end.wait() => break Ending::Cancelled,
                 () = &mut timeout => break Ending::TimedOut,
                 _ = progress.tick() => {
                     ticks += 1.0;
@@ -216,8 +262,10 @@ impl Walkthrough {
         let questions: Vec<Value> = (1..).zip(tour.questions()).map(question).collect();
         let replies: Vec<Value> =
             comments.iter().map(|(place, text)| json!({ "place": place, "text": text })).collect();
-        let structured = json!({ "status": status, "answers": questions, "replies": replies });
-        lines.join("\n").into_tool_output()?.with_structured(&structured)
+        output(
+            lines.join("\n"),
+            json!({ "status": status, "answers": questions, "replies": replies }),
+        )
     }
 
     /// Removes a walkthrough.
@@ -232,12 +280,11 @@ impl Walkthrough {
         let comments = self.tours.remove(session, title);
         let is_known = comments.is_some();
         let surface = Surface::of(&context.editor_capabilities());
-        for id in comments.unwrap_or_default() {
-            answered(context.clear_comment(id)).await?;
-        }
+        clear_comments(context, comments.unwrap_or_default()).await?;
         if surface.panel {
             // Also if the component does not know it any more, after a restart.
-            answered(context.clear_panel(Subject::panel(session, title).id())).await?;
+            let cleared = answered(context.clear_panel(Subject::panel(session, title).id())).await;
+            cleared.unwrap_or_else(|| Err(LATE.into()))?;
         }
         Ok(match (is_known, surface.panel || surface.comments) {
             (_, false) => "The walkthrough was shown in the chat, where it stays.".to_owned(),
@@ -251,10 +298,26 @@ fn unanswered() -> Reply {
     Reply { ending: Ending::Cancelled, answers: Answers::new(), comments: Vec::new() }
 }
 
-/// Waits for an answer of the editor, but not for ever.
-async fn answered<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
-    let late = || Err(Error::internal("it has not answered in time"));
-    timeout(EDITOR_TIMEOUT, request).await.unwrap_or_else(|_| late())
+/// Waits for an answer of the editor, but not for ever. `None` if it has not come in time.
+async fn answered<T>(request: impl Future<Output = Result<T>>) -> Option<Result<T>> {
+    timeout(EDITOR_TIMEOUT, request).await.ok()
+}
+
+/// Removes comments. Stops if the editor does not answer. It may have removed them already, so its errors do not count.
+pub(super) async fn clear_comments(
+    context: &Context,
+    ids: Vec<String>,
+) -> Result<(), &'static str> {
+    for id in ids {
+        answered(context.clear_comment(id)).await.map(drop).ok_or(LATE)?;
+    }
+    Ok(())
+}
+
+/// A result for the model. Some agents give the model only the structured content, so that has the text as well.
+fn output(text: String, mut structured: Value) -> Result<ToolOutput> {
+    structured["message"] = text.as_str().into();
+    text.into_tool_output()?.with_structured(&structured)
 }
 
 /// The comments of the places. Places with the same lines are one comment.
@@ -298,6 +361,5 @@ fn shown(tour: &Tour, surface: Surface, problem: Option<&str>) -> Result<ToolOut
     let problem = problem.map(|it| format!(" Note: {it}.")).unwrap_or_default();
     let status = if surface.panel { "shown" } else { "in_chat" };
     let text = format!("The walkthrough is shown {place}.{rest}{problem}");
-    let structured = json!({ "status": status, "answers": [], "replies": [] });
-    text.into_tool_output()?.with_structured(&structured)
+    output(text, json!({ "status": status, "answers": [], "replies": [] }))
 }

@@ -2,6 +2,7 @@
 
 use tokio::sync::oneshot;
 
+use super::ids::Subject;
 use super::show::Answers;
 use crate::sessions::Sessions;
 
@@ -23,8 +24,6 @@ pub(super) struct SessionState {
     tours: Vec<ShownTour>,
     /// Texts for the next prompt.
     texts: Vec<String>,
-    /// How many tool calls have waited.
-    waits: u64,
     /// How many turns answers have started since the last prompt of the user.
     turns: u32,
 }
@@ -35,15 +34,20 @@ struct ShownTour {
     title: String,
     /// The texts of the questions, shortened.
     questions: Vec<String>,
-    /// The ids of its comments.
-    comments: Vec<String>,
+    comments: Vec<ShownComment>,
     waiting: Option<Waiting>,
+}
+
+/// A comment on the code.
+#[derive(Debug)]
+struct ShownComment {
+    id: String,
+    has_replies: bool,
 }
 
 /// A tool call that waits for the user.
 #[derive(Debug)]
 struct Waiting {
-    number: u64,
     end: oneshot::Sender<Reply>,
     answers: Answers,
     comments: Vec<(String, String)>,
@@ -56,7 +60,7 @@ pub(super) enum Ending {
     Answered,
     /// The user has closed the panel.
     Closed,
-    /// The turn was cancelled, or the walkthrough was replaced.
+    /// The call or the turn is over, or the walkthrough was replaced.
     Cancelled,
     /// The user has not answered in time.
     TimedOut,
@@ -78,8 +82,6 @@ pub(super) enum Taken {
     ByTool,
     /// It is kept for the next prompt.
     ForPrompt,
-    /// It says nothing that the agent needs.
-    Ignored,
 }
 
 /// All walkthroughs. It is a handle: clones share them.
@@ -111,8 +113,12 @@ impl Tours {
             if let Some(waiting) = old.waiting {
                 waiting.end(Ending::Cancelled);
             }
-            let gone = old.comments.into_iter().filter(|it| !comments.contains(it)).collect();
+            let gone = old.comments.iter().map(|it| &it.id).filter(|it| !comments.contains(it));
+            let gone = gone.cloned().collect();
             let title = title.to_owned();
+            let has_replies = |id: &String| old.comments.iter().any(|it| it.id == *id && it.has_replies);
+            let comments = comments.into_iter().map(|id| ShownComment { has_replies: has_replies(&id), id });
+            let comments = comments.collect();
             state.tours.push(ShownTour { title, questions, comments, waiting: None });
             Ok(gone)
         })
@@ -124,7 +130,7 @@ impl Tours {
             let index = state.tours.iter().position(|it| it.title == title)?;
             let tour = state.tours.remove(index);
             tour.waiting.into_iter().for_each(|it| it.end(Ending::Cancelled));
-            Some(tour.comments)
+            Some(tour.comments.into_iter().map(|it| it.id).collect())
         })
     }
 
@@ -132,9 +138,7 @@ impl Tours {
     pub(super) fn wait(&self, session: &str, title: &str) -> oneshot::Receiver<Reply> {
         let (end, receiver) = oneshot::channel();
         self.with(session, |state| {
-            state.waits += 1;
-            let number = state.waits;
-            let waiting = Waiting { number, end, answers: Answers::new(), comments: Vec::new() };
+            let waiting = Waiting { end, answers: Answers::new(), comments: Vec::new() };
             if let Some(tour) = state.find(title) {
                 tour.waiting = Some(waiting);
             }
@@ -149,23 +153,6 @@ impl Tours {
             waiting.map(|it| it.end(ending))
         });
         ended.flatten().is_some()
-    }
-
-    /// The number of the last wait of a session.
-    pub(super) fn last_wait(&self, session: &str) -> u64 {
-        self.0.with_known(session, |it| it.state.waits).unwrap_or_default()
-    }
-
-    /// Cancels the waits of a session, up to the one with this number.
-    pub(super) fn cancel_waits(&self, session: &str, last: u64) {
-        self.0.with_known(session, |it| {
-            let is_meant = |it: &&mut ShownTour| {
-                it.waiting.as_ref().is_some_and(|waiting| waiting.number <= last)
-            };
-            let tours = it.state.tours.iter_mut().filter(is_meant);
-            let waits = tours.filter_map(ShownTour::take_waiting);
-            waits.for_each(|it| it.end(Ending::Cancelled));
-        });
     }
 
     /// The component was restarted, so no tool call waits any more. What the user has answered to them is kept for the next
@@ -225,7 +212,14 @@ impl Tours {
     /// The user has replied to a comment.
     pub(super) fn reply(&self, session: &str, title: &str, place: &str, text: &str) -> Taken {
         let text = shortened(text);
+        let id = Subject::comment(session, title, place).id();
         self.with(session, |state| {
+            let comments = state.find(title).map(|it| &mut it.comments);
+            comments
+                .into_iter()
+                .flatten()
+                .filter(|it| it.id == id)
+                .for_each(|it| it.has_replies = true);
             if let Some(tour) = state.find(title)
                 && let Some(mut waiting) = tour.take_waiting()
             {
@@ -243,12 +237,17 @@ impl Tours {
         })
     }
 
-    /// The user has closed the panel.
-    pub(super) fn close(&self, session: &str, title: &str) -> Taken {
-        match self.end_wait(session, title, Ending::Closed) {
-            true => Taken::ByTool,
-            false => Taken::Ignored,
-        }
+    /// The user has closed the panel: the walkthrough is over. Returns the ids of its comments without replies, which are
+    /// no longer needed.
+    pub(super) fn close(&self, session: &str, title: &str) -> Vec<String> {
+        self.end_wait(session, title, Ending::Closed);
+        let gone = self.0.with_known(session, |it| {
+            let tours = &mut it.state.tours;
+            let index = tours.iter().position(|it| it.title == title)?;
+            let unanswered = tours.remove(index).comments.into_iter().filter(|it| !it.has_replies);
+            Some(unanswered.map(|it| it.id).collect())
+        });
+        gone.flatten().unwrap_or_default()
     }
 
     /// The user prompts the agent. Returns the texts for this prompt.
