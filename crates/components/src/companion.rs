@@ -6,8 +6,8 @@
 
 mod pages;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_proxy::scp::{
     Capabilities, ClearComment, ClearPanel, GetPanel, IdeOperation, ShowComment, ShowPanel,
@@ -21,11 +21,8 @@ use web::surface::Surface;
 
 use crate::browser;
 use crate::catalog::BuiltIn;
-use crate::sessions::Sessions;
+use crate::sessions::{Sessions, text};
 use pages::{Page, Pages};
-
-/// How many panels and comments are remembered with their session.
-const MAX_SHOWN: usize = 10_000;
 
 /// Shows panels, comments and proposed edits on a page, for an editor that cannot show them.
 ///
@@ -60,17 +57,48 @@ pub struct Companion {
 #[derive(Debug, Clone, Default)]
 struct Known {
     sessions: Sessions<Told>,
-    /// The session that was used last, for messages that name none.
+    /// The session that was set up or used last, for messages that name none.
     latest: Arc<Mutex<Option<String>>>,
-    /// The session in which each panel and comment was shown.
-    shown: Arc<Mutex<BTreeMap<String, String>>>,
+    /// The addresses of pages that were used when no session was known. The next prompt gets them.
+    untold: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// What is known about a session.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Told {
-    /// Whether the chat has said where the page is.
-    told: bool,
+    /// The addresses that the chat has named.
+    told: BTreeSet<String>,
+}
+
+impl Known {
+    fn latest(&self) -> Option<String> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_latest(&self, session: String) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+    }
+
+    fn untold(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows the session that was used last.
+    fn watch(&self, proxy: Proxy) -> Proxy {
+        let set_up = ["session/new", "session/load", "session/resume", "session/fork"];
+        set_up.into_iter().fold(proxy, |proxy, method| {
+            let known = self.clone();
+            proxy.on_raw_request(Side::Editor, method, async move |call: Call, next| {
+                let asked = text(call.params.as_ref(), "sessionId");
+                let result = next.run(call).await?;
+                let asked = asked.filter(|_| method != "session/fork");
+                if let Some(session) = text(Some(&result), "sessionId").or(asked) {
+                    known.set_latest(session);
+                }
+                Ok(result)
+            })
+        })
+    }
 }
 
 /// A handler of the component.
@@ -80,22 +108,6 @@ struct Handler {
 }
 
 impl Handler {
-    /// The session that a message belongs to: the one that it names, the one in which its panel or comment was shown,
-    /// or the one that was used last.
-    fn session(&self, context: &Context, id: Option<&str>) -> Option<String> {
-        let known = &self.options.known;
-        let mut shown = known.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = id.and_then(|id| shown.get(id).cloned());
-        let latest = || known.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let session = context.session().or(before).or_else(latest);
-        if let (Some(id), Some(session)) = (id, &session)
-            && (shown.len() < MAX_SHOWN || shown.contains_key(id))
-        {
-            shown.insert(id.to_owned(), session.clone());
-        }
-        session
-    }
-
     async fn page(&self, session: Option<&str>) -> Result<Page, Error> {
         let folder = session.map(|it| self.options.known.sessions.cwd(it)).unwrap_or_default();
         let folder = match folder.as_os_str().is_empty() {
@@ -106,15 +118,37 @@ impl Handler {
         page.map_err(|why| Error::internal(format!("companion cannot serve a page: {why}")))
     }
 
+    /// The page for a message. A panel stays on the page that shows it, also if a later message belongs to a session in
+    /// another folder. A comment is on the page of its file. `None` for a message about something that no page shows.
+    async fn page_for(
+        &self,
+        method: &str,
+        subject: Option<(&'static str, &str)>,
+        session: Option<&str>,
+    ) -> Result<Option<Page>, Error> {
+        let Some((topic, id)) = subject else { return self.page(session).await.map(Some) };
+        let shown = self.options.pages.find(topic, id).await;
+        match method {
+            ShowPanel::METHOD if shown.is_some() => Ok(shown),
+            ShowPanel::METHOD | ShowComment::METHOD => self.page(session).await.map(Some),
+            _ => Ok(shown),
+        }
+    }
+
     /// Does what a component asks for on the page.
     async fn perform(&self, call: &Call, context: &Context) -> Result<Json, Error> {
         let method = call.method.name().into_owned();
         let params = call.params.as_ref().map(client::payload::read).unwrap_or_default();
-        let session = self.session(context, params["id"].as_str());
-        let page = self.page(session.as_deref()).await?;
+        let session = context.session().or_else(|| self.options.known.latest());
+        let session = session.as_deref();
+        let id = params["id"].as_str().unwrap_or_default().to_owned();
+        let subject = Surface::topic(&method).map(|topic| (topic, id.as_str()));
+        let Some(page) = self.page_for(&method, subject, session).await? else {
+            return Ok(if method == GetPanel::METHOD { Json::NULL } else { Json::EMPTY_OBJECT });
+        };
         if method == IdeOperation::ApplyEdit.method() {
             // It waits for the person, who has to know that.
-            self.tell(&page, session.as_deref(), context);
+            self.tell(&page, session, context);
         }
         let outcome = tokio::select! {
             outcome = page.surface.handle(&method, params) => outcome,
@@ -122,47 +156,81 @@ impl Handler {
         };
         let shows = [ShowPanel::METHOD, ShowComment::METHOD, IdeOperation::OpenFile.method()];
         if outcome.is_ok() && shows.contains(&method.as_str()) {
-            self.tell(&page, session.as_deref(), context);
+            self.tell(&page, session, context);
+        }
+        if outcome.is_ok() && method == ShowComment::METHOD {
+            self.options.pages.clear_others(&page, &id).await;
         }
         match outcome {
             Ok(result) => to_json(&result),
-            Err(error) => Err(Error::from_json(to_json(&error)?)),
+            // The component knows its id without the mark of the conductor.
+            Err(error) => {
+                let text = error.to_string().replace(&escaped(&id), &escaped(unmarked(&id)));
+                Err(Error::from_json(Json::parse(text).map_err(internal)?))
+            }
         }
     }
 
     /// Says once in each session where the page is.
     fn tell(&self, page: &Page, session: Option<&str>, context: &Context) {
-        let Some(session) = session else { return };
-        let told = self
-            .options
-            .known
-            .sessions
-            .with(session, |it| std::mem::replace(&mut it.state.told, true));
-        if told {
+        match session {
+            Some(session) => self.tell_address(&page.url, session, context),
+            None => drop(self.options.known.untold().insert(page.url.clone())),
+        }
+    }
+
+    fn tell_address(&self, url: &str, session: &str, context: &Context) {
+        let sessions = &self.options.known.sessions;
+        if !sessions.with(session, |it| it.state.told.insert(url.to_owned())) {
             return;
         }
-        let text =
-            format!("\n\nPanels and comments of this session are on this page: {}\n\n", page.url);
+        let text = format!("\n\nPanels and comments of this session are on this page: {url}\n\n");
         match context.is_idle(session) {
             true => context.announce(session, text),
             false => drop(context.editor().say(session, text)),
         }
         if self.options.open
-            && let Err(why) = browser::open(&page.url)
+            && let Err(why) = browser::open(url)
         {
             context.log(format!("cannot open a browser: {why}"));
         }
     }
 }
 
+/// An id without the marks that conductors have added: `plan` for `conductor.8f3a.2.plan`.
+fn unmarked(id: &str) -> &str {
+    let is_number = |text: &str, digits: fn(&u8) -> bool| {
+        !text.is_empty() && text.bytes().all(|it| digits(&it))
+    };
+    let mut parts = id.splitn(4, '.');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some("conductor"), Some(chain), Some(owner), Some(rest))
+            if is_number(chain, u8::is_ascii_hexdigit) && is_number(owner, u8::is_ascii_digit) =>
+        {
+            unmarked(rest)
+        }
+        _ => id,
+    }
+}
+
+/// A text as it is written between the quotation marks of JSON.
+fn escaped(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn internal(error: impl std::fmt::Display) -> Error {
+    Error::internal(error.to_string())
+}
+
 fn to_json(value: &Value) -> Result<Json, Error> {
-    Json::parse(value.to_string()).map_err(|error| Error::internal(error.to_string()))
+    Json::parse(value.to_string()).map_err(internal)
 }
 
 /// Whether the editor itself does what a method asks for.
 fn is_native(editor: &Capabilities, method: &str) -> bool {
     match method {
-        // Panels and comments of SCP 1.0 report nothing, and components rely on that.
+        // Panels of SCP 1.0 report nothing, and its comments have no text. Those on the page do.
         _ if !editor.has_additions() => false,
         ShowPanel::METHOD | ClearPanel::METHOD | GetPanel::METHOD => editor.html_panel,
         ShowComment::METHOD | ClearComment::METHOD => editor.file_comment,
@@ -220,12 +288,16 @@ impl BuiltIn for Companion {
                 },
             );
         }
-        let latest = self.known.latest.clone();
+        let prompted = handler;
         proxy = proxy.on_prompt(async move |prompt, next| {
+            let known = &prompted.options.known;
             let session = prompt.session().to_owned();
-            *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+            known.set_latest(session.clone());
+            let untold = std::mem::take(&mut *known.untold());
+            untold.iter().for_each(|url| prompted.tell_address(url, &session, next.context()));
             next.run(prompt).await
         });
+        proxy = self.known.watch(proxy);
         let (pages, status) = (self.pages.clone(), self.pages.clone());
         self.known
             .sessions

@@ -125,11 +125,21 @@ impl Surface {
 
     /// Whether a method is one of those that [`Surface::handle`] answers.
     pub fn knows(method: &str) -> bool {
-        let panel = [ShowPanel::METHOD, ClearPanel::METHOD, GetPanel::METHOD];
-        let comment = [ShowComment::METHOD, ClearComment::METHOD];
-        panel.contains(&method)
-            || comment.contains(&method)
-            || method.starts_with("_scp/ide_operation/")
+        Surface::topic(method).is_some() || method.starts_with("_scp/ide_operation/")
+    }
+
+    /// What a message is about: the topic of panels or of comments. `None` for all other methods.
+    pub fn topic(method: &str) -> Option<&'static str> {
+        match method {
+            ShowPanel::METHOD | ClearPanel::METHOD | GetPanel::METHOD => Some(PANELS),
+            ShowComment::METHOD | ClearComment::METHOD => Some(COMMENTS),
+            _ => None,
+        }
+    }
+
+    /// Whether a panel or a comment with this id is shown.
+    pub fn shows(&self, topic: &str, id: &str) -> bool {
+        self.topics.contains(topic, id)
     }
 
     /// Answers a request of a component. A notification with the same method does the same.

@@ -71,6 +71,11 @@ impl Topics {
         self.lock().get(topic)?.get(id).cloned()
     }
 
+    /// Whether an entry exists.
+    pub fn contains(&self, topic: &str, id: &str) -> bool {
+        self.lock().get(topic).is_some_and(|it| it.get(id).is_some())
+    }
+
     /// Removes a whole topic. A page that follows it gets an empty one.
     pub fn clear(&self, topic: &str) {
         self.change(topic, Topic::clear);

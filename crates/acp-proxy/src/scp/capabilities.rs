@@ -136,12 +136,16 @@ impl Capabilities {
         let place = PLACES[usize::from(is_v2)];
         let (major, minor) = all.version;
         let version = Json::string(&format!("{major}.{minor}"));
-        let operations = Some(all.ide_operations.write());
+        // The member of an editor of SCP 1.0 has no meaning, and must not get one with the new version.
+        let has_old =
+            all.has_additions() && params.at(&[place, &["ide_operation"]].concat()).is_some();
+        let operations =
+            (has_old || !all.ide_operations.is_empty()).then(|| all.ide_operations.write());
         let members = [
             ("version", Some(version)),
             ("html_panel", all.html_panel.then_some(Json::TRUE)),
             ("file_comment", all.file_comment.then_some(Json::TRUE)),
-            ("ide_operation", operations.filter(|_| !all.ide_operations.is_empty())),
+            ("ide_operation", operations),
         ];
         let members = members.into_iter().filter_map(|(key, value)| Some((key, value?)));
         members.fold(with_object_at(params, place), |params, (key, value)| {
@@ -151,13 +155,15 @@ impl Capabilities {
 
     fn read(section: &Json) -> Capabilities {
         let version = section.member("version");
+        let version = version.as_ref().and_then(read_version).unwrap_or((1, 0));
         let flag = |key: &str| section.member(key) == Some(Json::TRUE);
         Capabilities {
-            version: version.as_ref().and_then(read_version).unwrap_or((1, 0)),
+            version,
             html_panel: flag("html_panel"),
             file_comment: flag("file_comment"),
             ide_operations: section
                 .member("ide_operation")
+                .filter(|_| version >= WITH_ADDITIONS)
                 .map(|it| IdeOperations::read(&it))
                 .unwrap_or_default(),
         }
@@ -257,6 +263,12 @@ mod tests {
             Capabilities::all().add_to(&json(r#"{"protocolVersion":2,"capabilities":{}}"#));
         assert_eq!(Capabilities::of(&second), Capabilities::all());
         assert!(second.at(&["capabilities", "_meta", "symposium"]).is_some());
+        // SCP 1.0 has no operations, so those that such an editor declares are not taken for operations of 1.1.
+        let first = r#"{"clientCapabilities":{"_meta":{"symposium":{"version":"1.0","html_panel":true,"ide_operation":true}}}}"#;
+        let added = Capabilities::of(&more.add_to(&json(first)));
+        assert!(added.html_panel && added.performs(IdeOperation::OpenFile));
+        assert!(!added.performs(IdeOperation::Diagnostics));
+        assert!(!Capabilities::of(&panels.add_to(&json(first))).performs(IdeOperation::OpenFile));
         // A component that provides nothing takes nothing away.
         assert_eq!(Capabilities::default().add_to(&second), second);
     }

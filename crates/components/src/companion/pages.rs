@@ -7,11 +7,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use acp_proxy::Request;
+use acp_proxy::scp::ClearComment;
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use web::project::Project;
 use web::protocol::{Chain, Entry, Features};
 use web::server::{Handle, Options, Server};
-use web::surface::{Surface, ToOwner};
+use web::surface::{COMMENTS, Surface, ToOwner};
 use web::topics::Topics;
 
 /// The most folders that have a page.
@@ -77,6 +80,21 @@ impl Pages {
         let mut handles = self.0.handles.lock().unwrap_or_else(PoisonError::into_inner);
         handles.push((key, handle));
         Ok(page)
+    }
+
+    /// The page that shows a panel or a comment.
+    pub(super) async fn find(&self, topic: &str, id: &str) -> Option<Page> {
+        let pages = self.0.pages.lock().await;
+        pages.values().find(|page| page.surface.shows(topic, id)).cloned()
+    }
+
+    /// A comment is shown on this page now, so it is removed from all other ones.
+    pub(super) async fn clear_others(&self, page: &Page, id: &str) {
+        let pages = self.0.pages.lock().await.clone();
+        let others = pages.values().filter(|it| it.url != page.url);
+        for other in others.filter(|it| it.surface.shows(COMMENTS, id)) {
+            drop(other.surface.handle(ClearComment::METHOD, json!({ "id": id })).await);
+        }
     }
 
     /// The next thing that a person has done on a page.
