@@ -10,6 +10,7 @@ pub mod manual;
 pub mod named_chain;
 pub mod next_steps;
 pub mod output;
+pub mod refusal;
 pub mod reload;
 pub mod screen;
 pub mod spent;

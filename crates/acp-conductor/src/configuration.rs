@@ -12,7 +12,8 @@ mod files;
 mod options;
 mod specs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use acp_wire::ErrorKind;
 use config::chain::{Configuration, ResolvedChain};
@@ -36,8 +37,8 @@ pub struct Request {
     pub mode: Mode,
     /// What to run.
     pub run: Run,
-    /// The folder in which the conductor was started. Conditions are about this folder, and the file of the project is in it or in
-    /// one of its parents.
+    /// The folder in which an editor has started the conductor, or the folder of the session if the conductor is the editor.
+    /// Conditions are about this folder, and the file of the project is in it or in one of its parents.
     pub folder: PathBuf,
     /// The options of the command line. They win over all files.
     pub options: Options,
@@ -73,6 +74,10 @@ pub struct Resolved {
     pub warnings: Vec<String>,
     /// Whether the built-in component `log` writes to [`Request::terminal_log`] or to the log file.
     pub logs_to_file: bool,
+    /// Whether the file of a project is a part of the configuration.
+    pub uses_project: bool,
+    /// Why a running chain that uses the file of the project goes on with it as it was.
+    pub refusal: Option<String>,
 }
 
 /// Why there is no chain that can run.
@@ -90,6 +95,14 @@ impl Failure {
         match self {
             Failure::Diagnostic(error) => error.render(color),
             Failure::Text(text) => text.clone(),
+        }
+    }
+
+    /// The kind of the error, if it is known.
+    pub fn kind(&self) -> Option<ErrorKind> {
+        match self {
+            Failure::Diagnostic(error) => Some(error.kind),
+            Failure::Text(_) => None,
         }
     }
 
@@ -184,14 +197,17 @@ fn chain_named(
         (None, true) => "program",
         (None, false) => {
             let files = Files::read(surroundings)?;
-            return Ok(match files.configuration.chains().contains_key(name.as_str()) {
-                true => Named::Chain(Box::new(files)),
-                false => Named::Command(Vec::new()),
-            });
+            return match files.configuration.chains().contains_key(name.as_str()) {
+                true => Ok(Named::Chain(Box::new(files))),
+                false if files.leaves_out(name) => Err(files.unknown_chain(name).into()),
+                false => Ok(Named::Command(Vec::new())),
+            };
         }
     };
     let own = Configuration::load(user_source()?, built_ins())?;
-    let is_chain = own.chains().contains_key(name.as_str());
+    // The file of the project is only for the warning, so its errors do not count.
+    let files = Files::read(surroundings).map_or(own, |it| it.configuration);
+    let is_chain = files.chains().contains_key(name.as_str());
     let warning = is_chain.then(|| {
         format!(
             "'{name}' is the name of a chain and of a {what}, and runs the {what}; write --chain {name} to run the chain"
@@ -230,16 +246,24 @@ fn of_chain(
     if request.mode == Mode::Agent && chain.agent().is_none() {
         return Err(chain.missing_agent().into());
     }
-    let specs = specs::of_chain(configuration, &chain, request.mode, surroundings)?;
+    let mut specs = specs::of_chain(configuration, &chain, request.mode, surroundings)?;
+    start_in(&request.folder, &mut specs);
     let options = request.options.clone().or_settings(&chain.settings, surroundings)?;
     let mut resolved = finish(request, specs, &options)?;
     resolved.chain = Some(name.to_owned());
     resolved.warnings.extend(files.notice.clone());
+    resolved.uses_project = files.uses_project();
     resolved.config.start_notices = files.notice.into_iter().collect();
-    let request = request.clone();
-    let again = move || match resolve(&request) {
-        Ok(resolved) => Ok(resolved.config),
-        Err(why) => Err(why.one_line()),
+    resolved.refusal = files.refusal;
+    let (request, uses_project) = (request.clone(), AtomicBool::new(resolved.uses_project));
+    let again = move || {
+        let resolved = resolve(&request).map_err(|why| why.one_line())?;
+        // A file that has changed without consent takes no component away from the chain.
+        if let Some(why) = resolved.refusal.filter(|_| uses_project.load(Ordering::Relaxed)) {
+            return Err(why);
+        }
+        uses_project.store(resolved.uses_project, Ordering::Relaxed);
+        Ok(resolved.config)
     };
     resolved.config.reload = Some(ReloadSource::new(again));
     Ok(resolved)
@@ -259,7 +283,28 @@ fn finish(request: &Request, mut specs: Vec<Spec>, options: &Options) -> Result<
     options.apply(&mut config).map_err(|why| ErrorKind::InvalidOption.tag(why))?;
     config.keeps_telemetry_of = builtin::names();
     let log = options.log.clone();
-    Ok(Resolved { config, chain: None, log, log_file, warnings, logs_to_file })
+    Ok(Resolved {
+        config,
+        chain: None,
+        log,
+        log_file,
+        warnings,
+        logs_to_file,
+        uses_project: false,
+        refusal: None,
+    })
+}
+
+/// Starts the components of a chain with a name in a folder that is not that of this process, as if an editor had started the
+/// conductor there.
+fn start_in(folder: &Path, specs: &mut [Spec]) {
+    if std::env::current_dir().is_ok_and(|it| it == folder) {
+        return;
+    }
+    let is_program = |it: &&mut Spec| matches!(builtin::entry_of(&it.program), Ok((None, _)));
+    for spec in specs.iter_mut().filter(is_program) {
+        spec.directory.get_or_insert_with(|| folder.to_owned());
+    }
 }
 
 fn no_default(files: &Files) -> Diagnostic {

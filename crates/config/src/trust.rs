@@ -31,5 +31,6 @@ pub use digest::Digest;
 pub use evidence::{CoveredFile, Evidence, EvidenceError, FileState, ReadFile, Role};
 pub use layers::{Layered, Layers};
 pub use names::Names;
+pub use notice::trust_command;
 pub use record::Record;
 pub use store::{Change, Consent, Difference, Store, StoreError};

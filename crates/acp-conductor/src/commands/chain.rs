@@ -8,8 +8,8 @@ use acp_conductor::host::process::ProcessCleanup;
 use acp_conductor::{Config, Ending, JournalFile, Mode, log, stdio};
 use acp_wire::ErrorKind;
 
-use super::editor_hint;
 use super::output::{Failure, print, print_json};
+use super::{editor_hint, refusal, try_chat};
 use crate::cli::ChainArgs;
 
 /// What to log if nothing is set.
@@ -21,15 +21,21 @@ pub fn run(mode: Mode, components: &[String], options: &ChainArgs) -> Result<(),
         Mode::Agent => Run::Default,
         Mode::Proxy => Run::Components(Vec::new()),
     });
-    let ending = with_chain_and_journal(mode, run, options, async |mut config: Config, chain| {
-        let arguments: Vec<String> = std::env::args().collect();
-        editor_hint::print(mode, &config.components, components, chain, &arguments);
-        config.hung_up = Some(stdio::hung_up);
-        config.report_wait = std::io::stdin().is_terminal().then_some(log::progress::show);
-        // A chain of a configuration file reads it again on SIGHUP.
-        let signals = Signals { interrupt: true, hang_up: config.reload.is_none() };
-        acp_conductor::run(config, stdio::outer_streams(), wait_for_signals(signals)).await
-    })?;
+    let ending = with_chain_and_journal(
+        mode,
+        run,
+        options,
+        refusal::answer,
+        async |mut config: Config, chain| {
+            let arguments: Vec<String> = std::env::args().collect();
+            editor_hint::print(mode, &config.components, components, chain, &arguments);
+            config.hung_up = Some(stdio::hung_up);
+            config.report_wait = std::io::stdin().is_terminal().then_some(log::progress::show);
+            // A chain of a configuration file reads it again on SIGHUP.
+            let signals = Signals { interrupt: true, hang_up: config.reload.is_none() };
+            acp_conductor::run(config, stdio::outer_streams(), wait_for_signals(signals)).await
+        },
+    )?;
     match ending {
         Ending::Clean => Ok(()),
         Ending::Failed(line) => Err(Failure::run(line)),
@@ -39,11 +45,16 @@ pub fn run(mode: Mode, components: &[String], options: &ChainArgs) -> Result<(),
 /// `conductor agent --explain`: prints the report.
 pub fn explain(components: &[String], options: &ChainArgs, json: bool) -> Result<(), Failure> {
     let run = options.chain.run(components, || Run::Default);
-    let report =
-        with_chain_and_journal(Mode::Agent, run, options, async |mut config: Config, _| {
+    let report = with_chain_and_journal(
+        Mode::Agent,
+        run,
+        options,
+        Failure::configuration,
+        async |mut config: Config, _| {
             config.report_wait = Some(log::progress::show);
             acp_conductor::explain(config, wait_for_signal(true)).await
-        })?;
+        },
+    )?;
     log::progress::clear();
     print(|out| match json {
         true => print_json(out, &report),
@@ -60,11 +71,12 @@ fn with_chain_and_journal<T>(
     mode: Mode,
     run: Run,
     options: &ChainArgs,
+    refuse: impl FnOnce(&configuration::Failure) -> Failure,
     work: impl AsyncFnOnce(Config, Option<&str>) -> T,
 ) -> Result<T, Failure> {
     let chain_options = options.chain.options(options.log.as_ref(), options.log_file.as_ref());
-    let request = request(mode, run, chain_options)?;
-    let resolved = resolve(&request)?;
+    let request = request(mode, run, chain_options, None)?;
+    let resolved = configuration::resolve(&request).map_err(|why| refuse(&why))?;
     let chain = resolved.chain.clone();
     let start_log =
         |level: Option<&str>, file: Option<&Path>| log::start(level.unwrap_or(DEFAULT_LOG), file);
@@ -76,8 +88,17 @@ fn with_chain_and_journal<T>(
     })?
 }
 
-/// A request for a chain that starts in the current folder.
-pub fn request(mode: Mode, run: Run, options: Options) -> Result<Request, Failure> {
+/// A request for a chain that starts in a folder: the current one, or that of `--cwd`.
+pub fn request(
+    mode: Mode,
+    run: Run,
+    options: Options,
+    cwd: Option<&Path>,
+) -> Result<Request, Failure> {
+    if cwd.is_some() {
+        let folder = try_chat::folder(cwd)?;
+        return Ok(Request { mode, run, folder, options, terminal_log: None });
+    }
     let folder = std::env::current_dir().map_err(|error| {
         let why = format!("cannot find the current folder: {error}");
         Failure::of(ErrorKind::MissingDirectory, why)

@@ -18,7 +18,8 @@ pub fn studio(options: &StudioArgs) -> Result<(), Failure> {
     let demo = vec![demo_agent()?];
     let run = options.chain.run(&options.components, || Run::Specs(demo));
     let chain_options = options.chain.options(options.log.as_ref(), options.log_file.as_ref());
-    let resolved = resolve(&request(Mode::Agent, run, chain_options)?)?;
+    let request = request(Mode::Agent, run, chain_options, options.cwd.as_deref())?;
+    let resolved = resolve(&request)?;
     if !options.listen.is_loopback() && !options.allow_remote {
         let why = format!(
             "--listen {} lets other machines connect; add --allow-remote if you want that",

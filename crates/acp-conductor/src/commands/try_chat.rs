@@ -31,7 +31,7 @@ pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
     let terminal_log = own_log_file();
     let request = Request {
         terminal_log: Some(terminal_log.clone()),
-        ..request(Mode::Agent, run, chain_options)?
+        ..request(Mode::Agent, run, chain_options, options.cwd.as_deref())?
     };
     let resolved = resolve(&request)?;
     if resolved.logs_to_file {

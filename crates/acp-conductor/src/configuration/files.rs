@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use acp_wire::{ErrorKind, printable};
 use components::mentions::MentionedFile;
 use config::chain::{BuiltIn, Configuration, Mentions};
+use config::file::File;
 use config::project::ProjectFile;
 use config::source::{Diagnostic, Source};
-use config::trust::{Layered, Layers, ReadFile, Store};
+use config::trust::{Layered, Layers, ReadFile, Store, trust_command};
 use config::when::Surroundings;
 use serde_json::{Map, Value};
 
@@ -20,6 +21,10 @@ pub struct Files {
     pub notice: Option<String>,
     /// The file of the project, whether or not it is used.
     pub project: Option<ProjectFile>,
+    /// Why a chain that uses the file of the project goes on with it as it was.
+    pub refusal: Option<String>,
+    /// The folder in which the chain starts.
+    folder: PathBuf,
 }
 
 impl Files {
@@ -35,8 +40,21 @@ impl Files {
             store: store.as_ref(),
             built_ins: &built_ins,
         };
-        let Layered { configuration, project, notice } = layers.load(surroundings)?;
-        Ok(Files { configuration, notice, project })
+        let Layered { configuration, project, notice, refusal } = layers.load(surroundings)?;
+        let folder = surroundings.folder.clone();
+        Ok(Files { configuration, notice, project, refusal, folder })
+    }
+
+    /// Whether the file of the project is used.
+    pub fn uses_project(&self) -> bool {
+        self.project.is_some() && self.notice.is_none()
+    }
+
+    /// Whether the file of the project has a chain of this name, but is not used.
+    pub(super) fn leaves_out(&self, chain: &str) -> bool {
+        let project = self.project.as_ref().filter(|_| !self.uses_project());
+        let file = project.and_then(|it| File::parse(&it.source).ok());
+        file.is_some_and(|it| it.chains.contains_key(chain))
     }
 
     /// The error for a chain that does not exist.
@@ -53,7 +71,8 @@ impl Files {
         self.notice.as_ref()?;
         let path = self.project.as_ref().map(|it| it.path.display().to_string());
         let path = printable::one_line(&path.unwrap_or("the file of the project".to_owned()));
-        Some(format!("{path} is not used. `conductor trust` says why, and lets you allow it"))
+        let command = trust_command(&self.folder);
+        Some(format!("{path} is not used. `{command}` says why, and lets you allow it"))
     }
 }
 

@@ -171,42 +171,8 @@ fn a_component_is_not_restarted_with_a_changed_script() {
         answer = editor.request("session/prompt", prompt);
     }
     assert!(answer["result"].is_object(), "{answer}");
-    let stderr = editor.end();
+    let (_, stderr) = editor.end();
     assert!(!setup.ran("other"));
     assert!(stderr.contains("proxy.sh has changed since you agreed to it"), "{stderr}");
     assert!(stderr.contains("`conductor trust "), "{stderr}");
-}
-
-/// An editor that asks one thing after the other.
-struct Editor {
-    child: std::process::Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Editor {
-    fn start(command: &mut Command) -> Editor {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the conductor starts");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        Editor { child, lines }
-    }
-
-    /// Sends a request, and returns the answer. `null` if the chain has ended.
-    fn request(&mut self, method: &str, params: Value) -> Value {
-        let request = json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params });
-        writeln!(self.child.stdin.as_mut().expect("open"), "{request}").expect("it reads");
-        let lines = self.lines.by_ref().map(|line| parse(&line.expect("UTF-8")));
-        let mut answers = lines.filter(|it| it["id"] == method);
-        answers.next().unwrap_or_default()
-    }
-
-    /// Ends the chain. Returns what it wrote to standard error.
-    fn end(mut self) -> String {
-        drop(self.child.stdin.take());
-        for line in self.lines.by_ref() {
-            line.expect("UTF-8");
-        }
-        let output = self.child.wait_with_output().expect("it ends");
-        String::from_utf8(output.stderr).expect("UTF-8")
-    }
 }

@@ -6,11 +6,12 @@ mod built_ins;
 mod command;
 mod hostile;
 mod swapped;
+mod told;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use testkit::test_chain::{directory, parse, with_timeout, write_shell_agent};
@@ -24,7 +25,7 @@ struct Setup {
 /// What an editor and its user got from a chain.
 #[derive(Debug)]
 struct Run {
-    /// All texts that the editor got at its first prompt. Empty if there was no chain.
+    /// All texts that the editor got at its first prompt, or the error of a request.
     editor: String,
     stderr: String,
     status: Option<i32>,
@@ -165,6 +166,10 @@ impl Setup {
                     let message: Value = parse(&line);
                     editor += message["params"]["update"]["content"]["text"].as_str().unwrap_or("");
                     if message["id"] == method {
+                        if let Some(why) = message["error"]["message"].as_str() {
+                            editor += why;
+                            break 'requests;
+                        }
                         assert!(message["result"].is_object(), "{message}");
                         break;
                     }
@@ -209,6 +214,40 @@ impl Setup {
         assert!(self.ran("evil-ran") && !self.ran("mine-ran"), "{run:?}");
         assert!(!run.editor.contains("trust") && !run.stderr.contains("trust"), "{run:?}");
         self.remove("evil-ran");
+    }
+}
+
+/// An editor that asks one thing after the other.
+struct Editor {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Editor {
+    fn start(command: &mut Command) -> Editor {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the conductor starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Editor { child, lines }
+    }
+
+    /// Sends a request, and returns the answer. `null` if the chain has ended.
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params });
+        writeln!(self.child.stdin.as_mut().expect("open"), "{request}").expect("it reads");
+        let lines = self.lines.by_ref().map(|line| parse(&line.expect("UTF-8")));
+        let mut answers = lines.filter(|it| it["id"] == method);
+        answers.next().unwrap_or_default()
+    }
+
+    /// Ends the chain. Returns its status, and what it wrote to standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.child.stdin.take());
+        for line in self.lines.by_ref() {
+            line.expect("UTF-8");
+        }
+        let output = self.child.wait_with_output().expect("it ends");
+        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
     }
 }
 

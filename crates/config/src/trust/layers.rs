@@ -30,6 +30,8 @@ pub struct Layered {
     pub project: Option<ProjectFile>,
     /// What the user must be told: that the file of the project is not used, why, and what to do.
     pub notice: Option<String>,
+    /// Why a chain that uses the file of the project goes on with it as it was. See [`Consent::refusal`].
+    pub refusal: Option<String>,
 }
 
 impl Layers<'_> {
@@ -42,8 +44,10 @@ impl Layers<'_> {
     pub fn load(self, surroundings: &Surroundings) -> Result<Layered, Diagnostic> {
         let built_ins = || self.built_ins.iter().copied();
         let alone = Configuration::load(self.user.clone(), built_ins())?;
-        let without =
-            |project, notice| Ok(Layered { configuration: alone.clone(), project, notice });
+        let folder = &surroundings.folder;
+        let without = |project, notice| {
+            Ok(Layered { configuration: alone.clone(), project, notice, refusal: None })
+        };
         let project = match project::find(&surroundings.folder, self.user_path) {
             Ok(None) => return without(None, None),
             Ok(Some(project)) => project,
@@ -56,8 +60,9 @@ impl Layers<'_> {
                 Consent::Unusable("the folder of the user is unknown: HOME is not set".to_owned())
             }
         };
-        if let Some(notice) = known.notice(&project) {
-            return without(Some(project), Some(notice));
+        if let Some(notice) = known.notice(&project, folder) {
+            let refusal = known.refusal(&project, folder);
+            return Ok(Layered { refusal, ..without(Some(project), Some(notice))? });
         }
         let sources = self.user.clone().into_iter().chain([project.source.clone()]);
         let mut merged = Configuration::load(sources, built_ins())?;
@@ -68,9 +73,15 @@ impl Layers<'_> {
             }
             Err(why) => Consent::Unusable(why.to_string()),
         };
-        match consent.notice(&project) {
-            None => Ok(Layered { configuration: merged, project: Some(project), notice: None }),
-            Some(notice) => without(Some(project), Some(notice)),
+        let refusal = consent.refusal(&project, folder);
+        match consent.notice(&project, folder) {
+            None => Ok(Layered {
+                configuration: merged,
+                project: Some(project),
+                notice: None,
+                refusal: None,
+            }),
+            Some(notice) => Ok(Layered { refusal, ..without(Some(project), Some(notice))? }),
         }
     }
 }

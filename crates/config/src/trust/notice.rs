@@ -13,22 +13,44 @@ const MAX_NAMES: usize = 8;
 
 impl Consent {
     /// What the user is told: that the file of a project is not used, why, what it would have done, and how to allow it. `None` if
-    /// the user has consented.
-    pub fn notice(&self, project: &ProjectFile) -> Option<String> {
+    /// the user has consented. `folder` is where the chain starts.
+    pub fn notice(&self, project: &ProjectFile, folder: &Path) -> Option<String> {
         let why = match self {
             Consent::Given => return None,
             Consent::Missing => "you do not trust this project yet".to_owned(),
             Consent::Changed(changes) => changed(&project.root, changes),
             Consent::Unusable(why) => why.clone(),
         };
-        let (path, root) = (shown(&project.path), command_word(&project.root));
+        let (path, command) = (shown(&project.path), trust_command(folder));
         let text = format!(
             "{path} is not used, because {why}. {} Your own configuration is used. To see what the file would run and to allow \
-             it, run `conductor trust {root}`, and then `conductor reload`, or start the agent again.",
+             it, run `{command}`, and then `conductor reload`, or start the agent again.",
             left_out(project)
         );
         Some(ErrorKind::UntrustedProject.tag(text))
     }
+
+    /// Why a running chain does not leave the file of a project, although the file is not used any more: the user has not withdrawn
+    /// the consent, but a file has changed. Components that guard the project must not vanish because of that.
+    pub fn refusal(&self, project: &ProjectFile, folder: &Path) -> Option<String> {
+        let why = match self {
+            Consent::Given | Consent::Missing => return None,
+            Consent::Changed(changes) => changed(&project.root, changes),
+            Consent::Unusable(why) => why.clone(),
+        };
+        let command = trust_command(folder);
+        Some(ErrorKind::UntrustedProject.tag(format!(
+            "{why}. The chain goes on as it is. To see what the file of the project would run and to allow it, run `{command}`, and then \
+             `conductor reload`."
+        )))
+    }
+}
+
+/// The command that shows the file of the project of a folder, and asks for consent. In the folder in which a chain starts, relative
+/// names lead to the same files as in the chain.
+pub fn trust_command(folder: &Path) -> String {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    format!("conductor trust {}", command_word(&folder))
 }
 
 /// What the file would have done.
@@ -94,7 +116,7 @@ mod tests {
 
     fn notice(folder: &TestFolder, name: &str, consent: &Consent) -> String {
         let project = project::find(&folder.path(name), None).expect("readable").expect("found");
-        let notice = consent.notice(&project).expect("no consent");
+        let notice = consent.notice(&project, &project.root).expect("no consent");
         assert!(notice.chars().all(|it| printable::is_printable(it) && it != '\n'), "{notice:?}");
         let notice = notice.replace(&project.root.display().to_string(), "ROOT");
         notice.strip_suffix(" [more: conductor errors untrusted-project]").expect("a kind").into()

@@ -17,6 +17,9 @@ const MAX_NOTICES: usize = 3;
 /// For how many sessions notices wait. If there are more, the notices of one of them are dropped.
 const MAX_SESSIONS: usize = 256;
 
+/// The component of notices about the conductor itself.
+const CONDUCTOR: &str = "conductor";
+
 /// The notices that wait, and the prompts of the editor.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
@@ -40,7 +43,7 @@ struct Notice {
 impl Notices {
     /// Shows these texts of the conductor itself at the next prompt of the editor.
     pub(super) fn add_for_next_prompt(&mut self, texts: Vec<String>) {
-        let notice = |text| Notice { component: "conductor".to_owned(), text };
+        let notice = |text| Notice { component: CONDUCTOR.to_owned(), text };
         self.unseen.extend(texts.into_iter().map(notice));
         let surplus = self.unseen.len().saturating_sub(MAX_NOTICES);
         self.unseen.drain(..surplus);
@@ -94,10 +97,7 @@ impl Stages {
     /// Handles a message from a peer. A prompt of the editor shows the notices that wait for its session.
     pub(super) fn notices_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         let is_editor = hop.seat == Seat::OUTER && hop.toward == Side::Agent;
-        if is_editor
-            && self.rules.notify_editor
-            && let Message::Request { id, call } = message
-        {
+        if is_editor && let Message::Request { id, call } = message {
             self.on_editor_request(id, call);
         }
         StageResult::Pass
@@ -116,7 +116,10 @@ impl Stages {
                 let Some(session) = session_of_call(call) else { return };
                 let unseen = std::mem::take(&mut self.notices.unseen);
                 let waiting = self.notices.waiting.remove(&session).unwrap_or_default();
-                for notice in unseen.into_iter().chain(waiting) {
+                // The setting is about notices of failures. What the conductor says about itself is always shown.
+                let all = self.rules.notify_editor;
+                let is_shown = |it: &Notice| all || it.component == CONDUCTOR;
+                for notice in unseen.into_iter().chain(waiting).filter(is_shown) {
                     self.show_notice(&session, &notice);
                 }
                 self.notices.prompts.insert(id.detached(), session);
