@@ -3,6 +3,7 @@
 //! # Layout
 //! - here: the routes, and the life of the server
 //! - `access`: who may do what: the names of the host, the origin, the key, the cookie and the token
+//! - `connections`: how many there can be, and how long a request may take
 //! - `assets`: the built files of the pages, with their headers
 //! - `link`: the connection of one page
 //! - `actions`: each action is done once
@@ -14,6 +15,7 @@
 mod access;
 mod actions;
 mod assets;
+mod connections;
 mod link;
 
 use std::io;
@@ -43,6 +45,8 @@ const MAX_BODY: usize = 4096;
 const MAX_PAGES: usize = 32;
 /// How long a page may take to log in after it has connected.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the body of a request may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a server serves, and where.
 #[derive(Debug, Clone)]
@@ -112,7 +116,7 @@ impl Server {
     /// Serves pages. The actions of the pages come out of the receiver. Ends when the future is dropped.
     pub fn serve(self) -> (impl Future<Output = io::Result<()>> + Send, ActionReceiver) {
         let router = router(&self.shared);
-        let serving = async move { axum::serve(self.listener, router).await };
+        let serving = connections::serve(self.listener, router);
         (serving, self.actions)
     }
 }
@@ -152,7 +156,10 @@ fn router(shared: &Arc<Shared>) -> Router {
 async fn check(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let is_static = !request.uri().path().starts_with("/api/");
     let mut response = match shared.access.check(request.headers(), is_static) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => match tokio::time::timeout(BODY_TIMEOUT, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => problem(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
+        },
         Err((status, why)) => problem(status, why),
     };
     let headers = response.headers_mut();

@@ -48,7 +48,7 @@ pub(super) struct LoggedIn {
 impl Access {
     pub(super) fn new(address: SocketAddr) -> io::Result<Access> {
         let port = address.port();
-        let hosts = match address.ip() {
+        let mut hosts = match address.ip() {
             ip if ip.is_loopback() || ip.is_unspecified() => {
                 vec![
                     format!("127.0.0.1:{port}"),
@@ -59,6 +59,11 @@ impl Access {
             IpAddr::V4(ip) => vec![format!("{ip}:{port}")],
             IpAddr::V6(ip) => vec![format!("[{ip}]:{port}")],
         };
+        // 127.0.0.2, for example, is loopback, too.
+        let own = address.to_string();
+        if !address.ip().is_unspecified() && !hosts.contains(&own) {
+            hosts.push(own);
+        }
         Ok(Access {
             address,
             hosts,
@@ -82,7 +87,7 @@ impl Access {
     /// Checks that a request is for this server, and that no other site has made it.
     pub(super) fn check(&self, headers: &HeaderMap, is_static: bool) -> Result<(), Refusal> {
         if self.host(headers).is_none() {
-            let why = "the host name of the request is not one of this server";
+            let why = "the host name of the request is not one of this server; use the IP address, or localhost";
             return Err((StatusCode::MISDIRECTED_REQUEST, why));
         }
         let site = headers.get(SEC_FETCH_SITE).map(|it| it.as_bytes());
@@ -212,6 +217,17 @@ mod tests {
         let site = [("host", "127.0.0.1:4000"), ("sec-fetch-site", "cross-site")];
         assert!(access.check(&headers(&site), true).is_ok());
         assert!(access.check(&headers(&site), false).is_err());
+    }
+
+    #[test]
+    fn a_server_on_another_loopback_address_is_reached_at_its_own_address() {
+        for (address, others) in [("127.0.0.2:4000", true), ("192.168.1.2:4000", false)] {
+            let access = Access::new(address.parse().expect("an address")).expect("random numbers");
+            assert!(access.check(&headers(&[("host", address)]), true).is_ok(), "{address}");
+            assert!(access.url("studio").starts_with(&format!("http://{address}/studio#key=")));
+            let local = access.check(&headers(&[("host", "localhost:4000")]), true);
+            assert_eq!(local.is_ok(), others, "{address}");
+        }
     }
 
     #[test]
