@@ -23,12 +23,18 @@ export async function scriptedModel({ t, script }) {
     const names = tools.map((it) => it.function.name);
     // Agents also ask for a title of the session, without tools.
     const decision = names.length > 0 ? await script(turnOf(messages, names)) : { say: 'A session' };
-    if (!stream) return sendJson(response, { ...head, object: 'chat.completion', choices: [{ index: 0, message: messageOf(decision), finish_reason: reasonOf(decision) }], usage });
-    response.writeHead(200, { 'content-type': 'text/event-stream' });
-    for (const [delta, reason] of [[messageOf(decision), null], [{}, reasonOf(decision)]]) {
-      response.write(`data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`);
+    const [message, reason] = [messageOf(decision), reasonOf(decision)];
+    if (!stream) {
+      const choices = [{ index: 0, message, finish_reason: reason }];
+      return sendJson(response, { ...head, object: 'chat.completion', choices, usage });
     }
-    response.write(`data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [], usage })}\n\n`);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    const write = (more) => {
+      response.write(`data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', ...more })}\n\n`);
+    };
+    write({ choices: [{ index: 0, delta: message, finish_reason: null }] });
+    write({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
+    write({ choices: [], usage });
     response.end('data: [DONE]\n\n');
   }
   await new Promise((done) => server.listen(0, '127.0.0.1', done));

@@ -46,6 +46,20 @@ test('no program is left after the browser is gone', async (t) => {
   await window.event('stop');
 });
 
+test('a command of the agent ends with the host of the extensions, also if that is killed', async (t) => {
+  const code = await server();
+  const window = await openWindow(code, { t, settings: demo });
+  const chat = await window.startChat();
+  await window.send('run sleep 4242', chat);
+  await chat.locator('[data-permission][data-ready="true"]').getByRole('button', { name: /Allow/ }).first().click();
+  const commands = () => code.processes('sleep 4242');
+  await until(() => commands().length > 0, 'the command');
+  const [host, another] = code.processes('--type=extensionHost');
+  assert.equal(another, undefined);
+  process.kill(host.pid, 'SIGKILL');
+  await until(() => commands().length === 0, 'the end of the command');
+});
+
 test('a workspace with several folders: a session knows its folder', async (t) => {
   const [one, two] = [await project({ t, files: { 'one.txt': '1\n' } }), await project({ t, files: { 'two.txt': '2\n' } })];
   const place = await project({ t });
