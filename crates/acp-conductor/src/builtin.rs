@@ -1,5 +1,6 @@
 //! The built-in components.
 
+mod inputs;
 mod options;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use crate::columns::Columns;
 use crate::config::Spec;
 use crate::host::in_process::InProcess;
 use acp_wire::suggestion;
+
+pub use inputs::InputFile;
 
 /// Marks a name as that of a built-in component rather than a command.
 const PREFIX: &str = "builtin:";
@@ -54,6 +57,8 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
                  environment or a working directory; use 'conductor component {name}' to run it as a process"
             )));
         }
+        // A file that changes after this is not lost: the next reload compares it.
+        spec.inputs = inputs::files_of(entry, &spec.args, &spec.options);
         let factory = entry.parse(&spec.args, &spec.options)?;
         spec.in_process = Some(InProcess::of(factory).observing_messages(entry.observes_messages));
         spec.managed = Some(options::OPTIONS);

@@ -248,6 +248,12 @@ pub enum Command {
         /// The process id of the conductor (see `conductor status`).
         pid: Option<u32>,
 
+        /// Do not wait for components that leave the chain or are restarted, such as one that hangs.
+        ///
+        /// They are ended at once, and their open requests fail as after a crash. The other components are not disturbed.
+        #[arg(long)]
+        now: bool,
+
         /// Print JSON: an array with one object per conductor.
         #[arg(long)]
         json: bool,

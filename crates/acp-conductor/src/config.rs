@@ -13,6 +13,7 @@ use engine::{Facts, KeptTelemetry, Setup};
 use router::{Chain, Component, Mode, UpdateFilter};
 use serde::Deserialize;
 
+use crate::builtin::InputFile;
 use crate::crash_cache::CrashCache;
 use crate::failure_policy::{FailurePolicy, OnCrash, Restarts, Updates};
 use crate::greeting_cache::GreetingCache;
@@ -110,6 +111,8 @@ pub struct Spec {
     pub dialect: Option<Generation>,
     /// Set if the component runs in this process. The program and arguments are then only shown to the user.
     pub in_process: Option<InProcess>,
+    /// The files that a built-in component has read, when it was configured.
+    pub inputs: Vec<InputFile>,
     /// Set if the conductor keeps the options of the component: a built-in component.
     pub managed: Option<ManagedOptions>,
     /// Is asked directly before each start of the component.
@@ -153,6 +156,17 @@ impl Config {
             hung_up: None,
             report_wait: None,
         }
+    }
+
+    /// Takes over what does not come from a configuration, but from the program that runs the chain.
+    pub(crate) fn keep_run_of(&mut self, running: &Config) {
+        self.cleanup = running.cleanup;
+        self.forwards_telemetry = running.forwards_telemetry;
+        self.nested = running.nested;
+        self.tap.clone_from(&running.tap);
+        self.hung_up = running.hung_up;
+        self.report_wait = running.report_wait;
+        self.reload.clone_from(&running.reload);
     }
 
     /// Sets the proxy protocol generation of a component, given by number or name.

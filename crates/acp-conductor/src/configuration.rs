@@ -251,6 +251,7 @@ fn of_chain(
     let options = request.options.clone().or_settings(&chain.settings, surroundings)?;
     let mut resolved = finish(request, specs, &options)?;
     resolved.chain = Some(name.to_owned());
+    resolved.config.chain_name = Some(name.to_owned());
     resolved.warnings.extend(files.notice.clone());
     resolved.uses_project = files.uses_project();
     resolved.config.start_notices = files.notice.into_iter().collect();

@@ -76,7 +76,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Status { pid, json, watch } => show_status(pid, json, watch),
         Command::Trust(args) => trust(&args),
         Command::Untrust(args) => untrust(&args),
-        Command::Reload { pid, json } => commands::reload::run(pid, json),
+        Command::Reload { pid, now, json } => commands::reload::run(pid, now, json),
         Command::Config(args) => configure(&args.command),
         Command::Chain(args) => named_chain(&args.command),
         Command::Spent(args) => spent(&args),

@@ -54,6 +54,14 @@ impl fmt::Debug for ReloadSource {
     }
 }
 
+/// The byte that a client sends first: the chain changes when it is at rest.
+#[cfg(unix)]
+const AT_REST: u8 = b'r';
+
+/// The byte that a client sends first: components that leave or are restarted are ended at once.
+#[cfg(unix)]
+const NOW: u8 = b'n';
+
 /// What a client of a reload is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "progress")]
@@ -87,12 +95,23 @@ pub struct Report {
     pub at_next_start: Vec<String>,
     /// The components that did not start. The chain runs without them.
     pub failed: Vec<String>,
+    /// The components that did not start with their new configuration. They run with the previous one.
+    pub reverted: Vec<String>,
+    /// What happened to the components that did not start.
+    pub reasons: Vec<String>,
+    /// What else the user should know.
+    pub notes: Vec<String>,
 }
 
 impl Report {
     /// Whether nothing has changed.
     pub fn is_empty(&self) -> bool {
         *self == Report::default()
+    }
+
+    /// Whether everything was done.
+    pub fn is_complete(&self) -> bool {
+        self.error.is_none() && self.failed.is_empty() && self.reverted.is_empty()
     }
 }
 
@@ -111,6 +130,7 @@ impl fmt::Display for Report {
             ("changed settings", &self.settings),
             ("used at the next start", &self.at_next_start),
             ("did not start, so the chain runs without", &self.failed),
+            ("did not start, so the previous configuration is used for", &self.reverted),
         ];
         let mut parts: Vec<String> = lists
             .iter()
@@ -120,6 +140,7 @@ impl fmt::Display for Report {
         if let Some(order) = &self.order {
             parts.push(format!("order: {}", order.join(", ")));
         }
+        parts.extend(self.reasons.iter().chain(&self.notes).cloned());
         f.write_str(&parts.join("; "))
     }
 }

@@ -318,6 +318,8 @@ impl Shell {
             }
             Output::Tap(observation) => self.on_observation(&observation),
             Output::Reloaded { problem } => self.on_reloaded(problem),
+            Output::Reverted { seat, why } => self.on_reverted(seat, &why),
+            Output::ReloadNote(text) => self.on_reload_note(text),
             Output::Finish(ending) => self.ending = Some(ending),
         }
     }
@@ -335,7 +337,7 @@ impl Shell {
         self.router().chain().name(seat)
     }
 
-    fn emit(&self, event: &TapEvent<'_>) {
+    pub(crate) fn emit(&self, event: &TapEvent<'_>) {
         self.config.tap.iter().for_each(|tap| tap.emit(event));
     }
 

@@ -42,6 +42,11 @@ pub enum TapEvent<'a> {
         /// The message.
         message: &'a Message,
     },
+    /// The chain has another configuration. It was at rest: no request was open.
+    Changed {
+        /// The names of the components, in order.
+        components: &'a [&'a str],
+    },
     /// A component has sent a log message or a metric. Emitted once for each message, beside the other events.
     Telemetry {
         /// The component, or the outer pipe if the message comes from behind the chain.

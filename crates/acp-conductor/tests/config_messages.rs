@@ -204,7 +204,7 @@ fn wrong_values_change_nothing_and_the_error_names_the_option() {
         ("example-changeable", json!({ "prefix": "x".repeat(1001) }), "longer than 1000 bytes"),
         ("filtr", json!({}), "did you mean `filter`?"),
         ("agent", json!({}), "agent 'agent'"),
-        ("conductor", json!({ "restarts": "5/60" }), "cannot be changed while the chain runs"),
+        ("conductor", json!({ "restarts": "5/60" }), "cannot be changed by a message"),
     ] {
         if component == "agent" {
             let params = json!({ "component": component, "op": "set", "values": values });

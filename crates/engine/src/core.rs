@@ -11,8 +11,9 @@ use router::{Chain, Diagnostic, Exit, ExitCause, Level, Mode, Router, Seat, Seat
 
 use crate::fault_injection::FaultInjector;
 use crate::flow_control::{self, LinkLoad};
-use crate::input::{Input, Line, LinkId, Observation, Output, Outputs, Port, Reload, Setup};
+use crate::input::{Facts, Input, Line, LinkId, Observation, Output, Outputs, Port, Reload, Setup};
 use crate::peer::Peer;
+use crate::policy::Rules;
 use crate::stage_io::{StageInput, StageOutput};
 use crate::stages::Stages;
 
@@ -42,6 +43,8 @@ pub struct Core {
     pub(crate) extension: Option<Message>,
     /// The configuration that waits until the chain is at rest.
     pub(crate) reload: Option<Box<Reload>>,
+    /// What was known about each component before the last configuration.
+    pub(crate) previous_facts: Vec<Facts>,
     /// Whether MCP clients are read.
     reads_clients: bool,
     finished: bool,
@@ -62,6 +65,7 @@ impl Core {
             deferred: VecDeque::new(),
             extension: None,
             reload: None,
+            previous_facts: Vec::new(),
             reads_clients: true,
             finished: false,
             fault_injector: None,
@@ -83,6 +87,11 @@ impl Core {
     /// The router, for status and tests.
     pub fn router(&self) -> &Router {
         self.stages.router()
+    }
+
+    /// What happens when a component fails, and how long the core waits.
+    pub fn rules(&self) -> &Rules {
+        self.stages.rules()
     }
 
     /// The chain.
@@ -199,7 +208,8 @@ impl Core {
                 self.apply(StageInput::Configured { request, answer }, out);
             }
             Input::Command(command) => self.apply(StageInput::Command(command), out),
-            Input::Reload(reload) => self.reload = Some(reload),
+            Input::Reload(reload) => self.on_reload(reload, out),
+            Input::DropReload => self.reload = None,
             Input::Tick => self.on_tick(out),
         }
         self.finish_ended_peers(out);
@@ -333,6 +343,7 @@ impl Core {
             StageOutput::Deliver { to, toward, message } => self.deliver(to, toward, &message, out),
             StageOutput::Prepare(seats) => self.prepare_seats(&seats, out),
             StageOutput::Start(seat) => self.start(seat, out),
+            StageOutput::Revert { seat, why } => self.revert_seat(seat, why, out),
             StageOutput::Discard(seat) => self.reset_seat(seat, out),
             StageOutput::Output(output) => out.push(output),
             StageOutput::Finish(ending) => {

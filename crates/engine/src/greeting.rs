@@ -123,6 +123,18 @@ impl Core {
         self.publish_dialect(seat);
     }
 
+    /// Whether the next process of a seat may understand another greeting than this one, which has ended.
+    fn has_other_greetings(&self, seat: Seat) -> bool {
+        let peer = &self.peers[seat.index()];
+        let is_fixed = self.facts(seat).generation.is_some();
+        let Some(proxy) = peer.dialect.proxy().filter(|_| !is_fixed) else { return false };
+        let failed = |it: &Greeting| {
+            let earlier = peer.failed_greetings.as_ref().is_some_and(|list| list.contains(it));
+            earlier || proxy.failed_greetings().contains(it)
+        };
+        proxy.understood_greeting().is_none() && !Greeting::ALL.iter().all(failed)
+    }
+
     /// Drops the bytes that are queued for a seat.
     fn clear_queues(&self, seat: Seat, out: &mut Outputs) {
         out.clear(LinkId::main(seat));
@@ -172,6 +184,8 @@ impl Core {
         let failed_greetings = peer.dialect.proxy().and_then(Proxy::attempts_summary);
         let last_output = peer.recent_output().to_vec();
         let exit = Exit { cause: how, last_output, failed_greetings };
+        let can_retry = seat.is_component() && self.has_other_greetings(seat);
+        self.stages.set_can_retry(seat, can_retry);
         self.apply(StageInput::Ended { seat, exit }, out);
     }
 

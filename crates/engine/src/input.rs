@@ -258,6 +258,8 @@ pub enum Input {
     /// The chain gets another configuration as soon as it is at rest. The core answers with [`Output::Reloaded`]. A later
     /// configuration replaces one that still waits.
     Reload(Box<Reload>),
+    /// The configuration that waits is not used.
+    DropReload,
     /// The [`deadline`](crate::Core::deadline) has passed.
     Tick,
 }
@@ -281,6 +283,10 @@ pub struct Reload {
     pub tapped: bool,
     /// What the editor shows at its next prompt.
     pub notices: Vec<String>,
+    /// What the chain says about itself.
+    pub about: About,
+    /// Whether components that are removed or restarted are ended at once, although they have not answered all requests.
+    pub now: bool,
 }
 
 /// A command that a user can give while a chain runs.
@@ -378,6 +384,16 @@ pub enum Output {
         /// Why the chain cannot use it.
         problem: Option<String>,
     },
+    /// A component has not become live with the configuration of the last [`Input::Reload`]. It has its previous
+    /// configuration again, and is started with it. If it has only just joined the chain, it leaves it again.
+    Reverted {
+        /// The component.
+        seat: Seat,
+        /// What happened, as a sentence that begins with "it".
+        why: String,
+    },
+    /// What the user should know about a reload that has succeeded.
+    ReloadNote(String),
     /// Save, for later runs, which greeting a component understands.
     RememberGreeting {
         /// The component.

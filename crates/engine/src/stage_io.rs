@@ -69,6 +69,10 @@ pub enum StageInput {
     Command(Command),
     /// The chain is at rest, or has not started, and gets another configuration.
     Reload(Box<Reload>),
+    /// There is a newer configuration for these components, which are not live yet.
+    Superseded(Vec<Seat>),
+    /// This configuration waits. It ends the components that it removes or restarts.
+    Hurry(Box<Reload>),
     /// The [`deadline`](crate::stages::Stages::deadline) has passed.
     Tick,
 }
@@ -80,6 +84,13 @@ pub enum StageOutput {
     Prepare(Vec<Seat>),
     /// Start the component of this seat, with a new link.
     Start(Seat),
+    /// The component of this seat has its previous configuration again.
+    Revert {
+        /// The seat.
+        seat: Seat,
+        /// Why it does not run with the new one.
+        why: String,
+    },
     /// Kill the process of a component, if it still runs. Nothing more is read from it.
     Discard(Seat),
     /// Write a message to the link of a seat.

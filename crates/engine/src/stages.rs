@@ -22,6 +22,7 @@ mod replay;
 mod scp;
 mod sessions;
 mod telemetry;
+mod trial;
 mod turns;
 mod watchdog;
 
@@ -43,11 +44,11 @@ use mcp::Mcp;
 use notices::Notices;
 use orphans::Orphans;
 use poison::PoisonDetector;
-use reload::Joining;
 use replay::SessionReplay;
 use scp::Scp;
 use sessions::Sessions;
 use telemetry::TelemetryFilter;
+use trial::Trials;
 use turns::Turns;
 use watchdog::Watchdog;
 
@@ -193,7 +194,7 @@ pub struct Stages {
     scp: Scp,
     config: Config,
     failures: Failures,
-    joining: Joining,
+    trials: Trials,
     router: Router,
     /// Work to do after the current input.
     deferred: VecDeque<Deferred>,
@@ -259,7 +260,7 @@ impl Stages {
             scp: Scp::new(rules.seed),
             config: Config::new(rules.seed),
             failures: Failures::new(count, rules.seed),
-            joining: Joining::default(),
+            trials: Trials::default(),
             router,
             deferred: VecDeque::new(),
             router_actions: Vec::new(),
@@ -306,6 +307,11 @@ impl Stages {
             UpdateFilter::Known => known,
         };
         self.router.set_readable_updates(seat, reads);
+    }
+
+    /// The current rules.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// The current timeouts.
@@ -402,6 +408,8 @@ impl Stages {
             StageInput::Configured { request, answer } => self.on_configured(request, answer),
             StageInput::Command(command) => self.on_command(command),
             StageInput::Reload(reload) => self.on_reload(&reload),
+            StageInput::Superseded(seats) => self.on_superseded(&seats),
+            StageInput::Hurry(reload) => self.on_hurry(&reload),
             StageInput::Tick => self.on_tick(),
         }
         self.run_deferred();

@@ -211,13 +211,208 @@ fn a_component_that_cannot_join_is_removed_again() {
         p1     < a #2 {}
         p1     > ~a 0 {}
         p2 exits with status 1: no such option
+        reverted p2: it exited with status 1; its last output: "no such option"
+        warning about p2: …it is bypassed from now on
+        agent  < a #3 {}
+        "##,
+    );
+}
+
+#[test]
+fn a_component_that_cannot_be_started_with_its_new_configuration_gets_the_previous_one() {
+    for policy in ["p1+restart", "p1+once", "p1"] {
+        check_live(
+            &format!("editor {policy} agent"),
+            r##"
+            editor > session/new 4 {}
+            p1     < session/new #1 {}
+            p1     > result #1 {"sessionId":"s"}
+            editor < result 4 {"sessionId":"s"}
+            reload p1* agent
+            reloaded
+            started p1
+            p1     < proxy/initialize #2 …
+            editor > a 5 {}
+            p1 exits with status 2: no such option
+            reverted p1: it exited with status 2; its last output: "no such option"
+            warning about p1: …it gets its previous configuration again
+            p1 restarts
+            started p1
+            p1     < proxy/initialize #3 …
+            p1     > result #3 {"protocolVersion":1}
+            p1     < session/new r:1 {}
+            p1     > result r:1 {"sessionId":"s"}
+            warning about p1: proxy 'p1' is running again
+            p1     < a #4 {}
+            "##,
+        );
+    }
+}
+
+/// It fails again and again, with the configuration that it had before. Then its policy applies.
+#[test]
+fn after_the_trial_a_component_has_its_failure_policy_again() {
+    check_live(
+        "editor p1+once agent",
+        r##"
+        reload p1* agent
+        reloaded
+        started p1
+        p1     < proxy/initialize #1 …
+        p1 cannot start
+        reverted p1: …
+        warning about p1: …it gets its previous configuration again
+        p1 restarts
+        started p1
+        p1     < proxy/initialize #2 …
+        p1     > result #2 {"protocolVersion":1}
+        warning about p1: proxy 'p1' is running again
+        p1 exits with status 1
+        warning about p1: …it is being restarted
+        "##,
+    );
+}
+
+/// It may be another program, which does not know the sessions.
+#[test]
+fn an_agent_that_cannot_resume_the_sessions_gets_its_previous_configuration() {
+    let begin = r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started agent
+        agent  < initialize #1 {"protocolVersion":1}
+        agent  > result #1 {"protocolVersion":1,"agentCapabilities":{"loadSession":true}}
+        editor < result 0 {"protocolVersion":1,"agentCapabilities":{"loadSession":true}}
+        editor > session/new 4 {"cwd":"/"}
+        agent  < session/new #2 {"cwd":"/"}
+        agent  > result #2 {"sessionId":"s"}
+        editor < result 4 {"sessionId":"s"}
+        reload agent*
+        reloaded
+        started agent
+        agent  < initialize #3 {"protocolVersion":1}
+        "##;
+    let end = r##"
+        agent restarts
+        started agent
+        agent  < initialize #4 {"protocolVersion":1}
+        agent  > result #4 {"protocolVersion":1,"agentCapabilities":{"loadSession":true}}
+        agent  < session/load r:NUMBER {"cwd":"/","sessionId":"s"}
+        agent  > result r:NUMBER {}
+        warning about agent: agent 'agent' is running again
+        editor > session/prompt 5 {"sessionId":"s"}
+        agent  < session/prompt #5 {"sessionId":"s"}
+        "##;
+    let has_none = r##"
+        agent  > result #3 {"protocolVersion":1,"agentCapabilities":{}}
+        reverted agent: it could not resume its sessions: it does not support that
+        warning about agent: …it gets its previous configuration again
+        "##;
+    let refuses = r##"
+        agent  > result #3 {"protocolVersion":1,"agentCapabilities":{"loadSession":true}}
+        agent  < session/load r:1 {"cwd":"/","sessionId":"s"}
+        agent  > error r:1 {"code":-32002,"message":"not found"}
+        warning about agent: agent 'agent' could not resume session 's': not found
+        reverted agent: it could not resume its sessions: session 's': not found
+        warning about agent: …it gets its previous configuration again
+        "##;
+    for (fails, number) in [(has_none, "1"), (refuses, "2")] {
+        let end = end.replace("NUMBER", number);
+        check("editor agent+restart", &format!("{begin}{fails}{end}"));
+    }
+}
+
+#[test]
+fn an_agent_that_can_do_less_than_before_is_reported() {
+    check(
+        "editor agent+restart",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started agent
+        agent  < initialize #1 {"protocolVersion":1}
+        agent  > result #1 {"protocolVersion":1,"agentCapabilities":{"loadSession":true}}
+        editor < result 0 {"protocolVersion":1,"agentCapabilities":{"loadSession":true}}
+        reload agent*
+        reloaded
+        started agent
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > result #2 {"protocolVersion":1}
+        note: agent 'agent' can no longer do this, and the editor learns it only when the chain is started again: loadSession
+        warning about agent: agent 'agent' is running again
+        "##,
+    );
+}
+
+/// The components p1 and p2 hang. A newer configuration has the previous p1, and no p2.
+#[test]
+fn a_newer_configuration_need_not_wait_for_components_that_are_not_live() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        reload p1* p2 agent
+        reloaded
+        started p1
+        p1     < proxy/initialize #1 …
+        started p2
+        p2     < proxy/initialize #2 …
+        editor > a {}
+        reload p1* agent
+        reverted p1: it was stopped by a command
+        reverted p2: it was stopped by a command
+        p1 restarts
+        started p1
+        p1     < proxy/initialize #3 …
+        p1     > result #3 {"protocolVersion":1}
+        warning about p1: proxy 'p1' is running again
+        p1     < a {}
+        reloaded
+        started p1
+        p1     < proxy/initialize #4 …
+        "##,
+    );
+}
+
+/// The components p1 and p2 do not answer.
+#[test]
+fn a_reload_can_end_components_that_hang() {
+    check_live(
+        "editor p1 p2 p3 agent",
+        r##"
+        editor > a 5 {}
+        p1     < a #1 {}
+        editor > b 6 {}
+        p1     < b #2 {}
+        p1     > ~b 0 {}
+        p2     < b #3 {}
+        reload p2* p3 agent now
+        warning about p1: …it is bypassed from now on
+        editor < error 5 …
         warning about p2: …it is being restarted
+        editor < error 6 …
         p2 restarts
         started p2
-        p2     < proxy/initialize #3 …
-        p2 exits with status 1: no such option
-        warning about p2: …it is bypassed from now on
-        agent  < a #4 {}
+        p2     < proxy/initialize #4 …
+        p2     > result #4 {"protocolVersion":1}
+        warning about p2: proxy 'p2' is running again
+        reloaded
+        started p2
+        p2     < proxy/initialize #5 …
+        "##,
+    );
+}
+
+#[test]
+fn a_configuration_that_waits_can_be_dropped() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        editor > a 5 {}
+        p1     < a #1 {}
+        reload agent
+        forget reload
+        p1     > result #1 {}
+        editor < result 5 {}
+        editor > b {}
+        p1     < b {}
         "##,
     );
 }

@@ -39,6 +39,8 @@ pub enum ExitCause {
     InitializeTimeout(u64),
     /// The restarted component answered `initialize` with this error.
     RefusedInitialize(String),
+    /// The restarted agent cannot continue its sessions, for this reason.
+    CannotResume(String),
     /// The component runs, but showed no activity for too long while it owed an answer.
     Unresponsive {
         /// The method of the request.
@@ -141,6 +143,7 @@ impl Exit {
                 format!("did not answer initialize within {}", seconds(*limit))
             }
             ExitCause::RefusedInitialize(why) => format!("refused to be initialized again: {why}"),
+            ExitCause::CannotResume(why) => format!("could not resume its sessions: {why}"),
             ExitCause::Unresponsive { method, limit } => {
                 let limit = seconds(*limit);
                 format!("showed no activity for {limit} while it owed an answer to {method}")
@@ -162,6 +165,7 @@ impl Exit {
             ExitCause::InitializeTimeout(_)
             | ExitCause::StoppedReading(_)
             | ExitCause::RefusedInitialize(_)
+            | ExitCause::CannotResume(_)
             | ExitCause::Unresponsive { .. }
             | ExitCause::Uncancellable { .. } => "failed",
             ExitCause::ByCommand => "stopped",
@@ -190,7 +194,9 @@ impl Exit {
         match &self.cause {
             ExitCause::NotStarted(failure) => failure.problem.kind(),
             ExitCause::InitializeTimeout(_) => ErrorKind::InitializeTimeout,
-            ExitCause::RefusedInitialize(_) => ErrorKind::RestartRefused,
+            ExitCause::RefusedInitialize(_) | ExitCause::CannotResume(_) => {
+                ErrorKind::RestartRefused
+            }
             ExitCause::Unresponsive { .. } | ExitCause::Uncancellable { .. } => {
                 ErrorKind::Unresponsive
             }
@@ -280,6 +286,7 @@ mod tests {
                 "refused to be initialized again: no",
                 "failed",
             ),
+            (ExitCause::CannotResume("no".into()), "could not resume its sessions: no", "failed"),
             (
                 ExitCause::Unresponsive { method: method(), limit: 1000 },
                 "showed no activity for 1 s while it owed an answer to m",

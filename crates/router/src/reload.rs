@@ -15,7 +15,7 @@ use crate::barrier::BarrierState;
 use crate::event::Context;
 use crate::recovery::HeldQueue;
 use crate::router::Router;
-use crate::seat::{Chain, Handshake, Seat, SeatState};
+use crate::seat::{Chain, Component, Handshake, Seat, SeatState};
 use crate::skip::SkipRules;
 
 impl Router {
@@ -78,6 +78,13 @@ impl Router {
             if let Some(state) = self.state_mut(seat) {
                 *state = SeatState::Down { at: cx.now, attempts: 0 };
             }
+        }
+    }
+
+    /// A component has another configuration, or its previous one again. Its seat stays.
+    pub fn replace_component(&mut self, seat: Seat, component: Component) {
+        if let Some(current) = self.chain.components.get_mut(seat.index() - 1) {
+            *current = component;
         }
     }
 

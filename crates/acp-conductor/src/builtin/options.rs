@@ -4,7 +4,7 @@ use clap::builder::PossibleValue;
 use components::Entry;
 use serde_json::{Map, Value, json};
 
-use super::{PREFIX, unknown};
+use super::{PREFIX, inputs, unknown};
 use crate::config::Spec;
 use crate::host::in_process::InProcess;
 use crate::managed_options::ManagedOptions;
@@ -31,6 +31,7 @@ fn with_values(spec: &Spec, values: &Map<String, Value>) -> Result<Spec, String>
         let value = if value.is_null() { defaults.get(name).unwrap_or(value) } else { value };
         all.insert(name.clone(), value.clone());
     }
+    let inputs = inputs::files_of(entry, &[], &all);
     let factory = entry.parse(&[], &all).map_err(|why| match wrong_option(entry, values) {
         Some((name, why)) => format!("option `{name}` of {why}"),
         None => {
@@ -39,7 +40,8 @@ fn with_values(spec: &Spec, values: &Map<String, Value>) -> Result<Spec, String>
         }
     })?;
     let in_process = InProcess::of(factory).observing_messages(entry.observes_messages);
-    Ok(Spec { args: Vec::new(), options: all, in_process: Some(in_process), ..spec.clone() })
+    let (args, in_process) = (Vec::new(), Some(in_process));
+    Ok(Spec { args, options: all, inputs, in_process, ..spec.clone() })
 }
 
 /// The first option that is wrong by itself.

@@ -61,6 +61,18 @@ impl Awaited {
                     self.open.remove(&(at, id.detached()));
                 }
             }
+            TapEvent::Changed { components } => {
+                let was_started = |name: &str| {
+                    let position = self.names.iter().position(|it| it == name);
+                    position.is_some_and(|at| self.started.contains(&at))
+                };
+                let started = components.iter().enumerate().filter(|(_, name)| was_started(name));
+                self.started = started.map(|(at, _)| at).collect();
+                self.names = components.iter().map(|name| (*name).to_owned()).collect();
+                self.open.clear();
+                self.component = self.starting();
+                return true;
+            }
             TapEvent::Delivered { .. } | TapEvent::Telemetry { .. } => {}
         }
         let component = self.open.last().map(|it| it.0).or_else(|| self.starting());
@@ -119,6 +131,22 @@ mod tests {
         answer(&mut awaited, "proxy", "1");
         answer(&mut awaited, "proxy", "3");
         assert_eq!(awaited.component(), None);
+    }
+
+    #[test]
+    fn a_component_that_joins_can_be_awaited() {
+        let mut awaited = Awaited::new(&["proxy".to_owned(), "agent".to_owned()]);
+        for seat in ["proxy", "agent"] {
+            awaited.update(&TapEvent::Started { seat });
+        }
+        assert!(awaited.update(&TapEvent::Changed { components: &["agent", "new", "last"] }));
+        assert_eq!(awaited.component(), Some("agent"));
+        for seat in ["new", "last"] {
+            awaited.update(&TapEvent::Started { seat });
+        }
+        assert_eq!(awaited.component(), None);
+        request(&mut awaited, "new", "1");
+        assert_eq!(awaited.component(), Some("new"));
     }
 
     #[test]

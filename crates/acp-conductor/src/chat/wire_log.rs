@@ -103,6 +103,13 @@ impl WireLog {
             TapEvent::Started { seat } => {
                 rows.push(self.component_row(time, seat, RowKind::Started));
             }
+            TapEvent::Changed { components } => {
+                let components = components.iter().map(|name| (*name).to_owned());
+                self.names = std::iter::once("editor".to_owned()).chain(components).collect();
+                // All of these are about positions in the chain.
+                self.requests.forget_open();
+                (self.last_sender, self.streams) = (None, BTreeMap::new());
+            }
             // The other events show the message on each of its hops.
             TapEvent::Telemetry { .. } => {}
             // The end of the outer pipe is the end of the chat.

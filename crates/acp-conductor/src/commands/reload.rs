@@ -11,12 +11,12 @@ use super::chain::wait_for_signal;
 use super::output::{Failure, print, print_json};
 
 /// `conductor reload`: asks one chain, or all chains that have a configuration, and prints what has changed.
-pub fn run(pid: Option<u32>, json: bool) -> Result<(), Failure> {
+pub fn run(pid: Option<u32>, now: bool, json: bool) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::of(ErrorKind::SystemError, error))?;
     runtime.block_on(async {
         tokio::select! {
-            done = reload_all(pid, json) => done,
+            done = reload_all(pid, now, json) => done,
             () = wait_for_signal(true) => Err(Failure::run(ErrorKind::ReloadFailed.tag(
                 "interrupted; the chain still reloads its configuration as soon as it is at rest",
             ))),
@@ -24,8 +24,11 @@ pub fn run(pid: Option<u32>, json: bool) -> Result<(), Failure> {
     })
 }
 
-async fn reload_all(pid: Option<u32>, json: bool) -> Result<(), Failure> {
-    let pids = pid.map_or_else(reload::chains, |pid| vec![pid]);
+async fn reload_all(pid: Option<u32>, now: bool, json: bool) -> Result<(), Failure> {
+    let pids = match pid {
+        Some(pid) => vec![pid],
+        None => reload::chains().map_err(failed)?,
+    };
     if pids.is_empty() {
         let why = "no chain runs that could be reloaded: only chains of a configuration file can, and not with \
                    `status = false`";
@@ -34,12 +37,11 @@ async fn reload_all(pid: Option<u32>, json: bool) -> Result<(), Failure> {
     let (mut reports, mut failures) = (Vec::new(), Vec::new());
     for pid in pids.iter().copied() {
         let waiting = |why: &str| show_waiting(pid, why);
-        let answer = reload::reload(pid, waiting).await;
+        let answer = reload::reload(pid, now, waiting).await;
         log::progress::clear();
         match answer {
             Ok(Some(report)) => {
-                let is_problem = report.error.is_some() || !report.failed.is_empty();
-                if is_problem {
+                if !report.is_complete() {
                     failures.push(format!("conductor {pid}: {report}"));
                 }
                 reports.push((pid, report));

@@ -1,8 +1,5 @@
 //! The difference between the configuration of a running chain and a new one.
 
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
-
 use engine::{ComponentPolicy, Facts, Reload, Rules, Setup};
 use router::{Chain, Component, Mode, Seat};
 
@@ -21,6 +18,8 @@ pub(super) struct Plan {
     /// The components that join the chain or are restarted.
     pub(super) starting: Vec<Seat>,
     pub(super) report: Report,
+    /// Whether the chain has another name.
+    is_renamed: bool,
 }
 
 /// The running chain.
@@ -30,39 +29,14 @@ pub(super) struct Running<'a> {
     pub(super) chain: &'a Chain,
     /// Whether a component has no process, because it failed too often.
     pub(super) is_bypassed: &'a dyn Fn(Seat) -> bool,
-    /// The files of each component when it was configured, by seat.
-    pub(super) files: &'a [Vec<FileStamp>],
-}
-
-/// A file that an option of a component names, and its state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileStamp {
-    path: PathBuf,
-    state: Option<(u64, Option<SystemTime>)>,
-}
-
-/// The files that the options and arguments of a built-in component name, such as rules. If one of them changes, the
-/// component has another configuration.
-pub(crate) fn files_of(spec: &Spec) -> Vec<FileStamp> {
-    if spec.in_process.is_none() {
-        return Vec::new();
-    }
-    let in_lists = spec.options.values().filter_map(|value| value.as_array()).flatten();
-    let in_options = spec.options.values().chain(in_lists).filter_map(|value| value.as_str());
-    let in_arguments = spec.args.iter().map(|word| word.rsplit('=').next().unwrap_or(word));
-    let named = in_options.chain(in_arguments).map(Path::new);
-    let stamp = |path: &Path| {
-        let state = std::fs::metadata(path).ok().filter(|it| it.is_file());
-        let state = state.map(|it| (it.len(), it.modified().ok()))?;
-        Some(FileStamp { path: path.to_owned(), state: Some(state) })
-    };
-    named.filter_map(stamp).collect()
+    /// The rules of the core. A message may have changed them.
+    pub(super) rules: &'a Rules,
 }
 
 impl Plan {
     /// Whether nothing changes.
     pub(super) fn is_empty(&self) -> bool {
-        self.report.is_empty() && self.reload.notices.is_empty()
+        self.report.is_empty() && self.reload.notices.is_empty() && !self.is_renamed
     }
 
     /// Compares a new configuration with the running chain. `setup` is the set-up that a chain with the new configuration
@@ -102,10 +76,7 @@ impl Plan {
             let at = seat.index() - 1;
             let is_present = running.chain.contains(*seat);
             let is_added = !is_present || (running.is_bypassed)(*seat);
-            let has_changed = || {
-                !is_same(&old.components[at], spec)
-                    || running.files.get(at).is_some_and(|it| *it != files_of(spec))
-            };
+            let has_changed = || !is_same(&old.components[at], spec);
             if is_added {
                 report.added.push(spec.name.clone());
                 starting.push(*seat);
@@ -129,7 +100,7 @@ impl Plan {
         report.removed = leaving.map(|seat| running.chain.name(seat).to_owned()).collect();
         report.order = changed_order(running.chain, &seats, &components);
         let rules = Rules { policies, ..setup.rules };
-        compare_settings(old, &config, &mut report);
+        compare_settings(old, &config, (running.rules, &rules), &mut report);
         let is_guarded = |seats: &[Seat], components: &[Component]| {
             seats.iter().any(|seat| components[seat.index() - 1].guard)
         };
@@ -144,9 +115,20 @@ impl Plan {
             true => Vec::new(),
             false => config.start_notices.clone(),
         };
-        let (kept_telemetry, tapped) = (setup.kept_telemetry, setup.tapped);
-        let reload = Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices };
-        Ok(Plan { specs, reload, config, starting, report })
+        let (kept_telemetry, tapped, about) = (setup.kept_telemetry, setup.tapped, setup.about);
+        let reload = Reload {
+            chain,
+            rules,
+            facts,
+            kept_telemetry,
+            restarted,
+            tapped,
+            notices,
+            about,
+            now: false,
+        };
+        let is_renamed = config.chain_name != old.chain_name;
+        Ok(Plan { specs, reload, config, starting, report, is_renamed })
     }
 }
 
@@ -188,6 +170,7 @@ fn is_same(old: &Spec, new: &Spec) -> bool {
             it.env.clone(),
             it.directory.clone(),
             it.dialect,
+            it.inputs.clone(),
         )
     };
     part(old) == part(new) && old.in_process.is_some() == new.in_process.is_some()
@@ -203,16 +186,22 @@ fn changed_order(old: &Chain, seats: &[Seat], components: &[Component]) -> Optio
     (!is_kept).then(|| names.collect())
 }
 
-fn compare_settings(old: &Config, new: &Config, report: &mut Report) {
+fn compare_settings(
+    old: &Config,
+    new: &Config,
+    (current, rules): (&Rules, &Rules),
+    report: &mut Report,
+) {
     let (a, b) = (&old.failure, &new.failure);
+    let (old_limits, limits) = (current.timeouts, rules.timeouts);
     let now = [
         ("init-timeout", old.limits.initialize != new.limits.initialize),
         ("grace", old.limits.grace != new.limits.grace),
         ("restart-delay", a.restart_delay != b.restart_delay),
-        ("answer-limit", a.answer_limit != b.answer_limit),
-        ("prompt-limit", a.prompt_limit != b.prompt_limit),
-        ("cancel-limit", a.cancel_limit != b.cancel_limit),
-        ("notices", a.notices != b.notices),
+        ("answer-limit", old_limits.answer != limits.answer),
+        ("prompt-limit", old_limits.prompt != limits.prompt),
+        ("cancel-limit", old_limits.cancel != limits.cancel),
+        ("notices", current.notify_editor != rules.notify_editor),
     ];
     let later = [
         ("max-line", old.limits.max_line != new.limits.max_line),

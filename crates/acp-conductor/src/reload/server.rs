@@ -10,8 +10,8 @@ use tokio::sync::mpsc::{Sender, unbounded_channel};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, warn};
 
-use super::Progress;
-use super::running::ReloadClient;
+use super::running::ReloadRequest;
+use super::{AT_REST, NOW, Progress};
 use crate::status::socket::{self, CONTROL};
 
 /// The number of clients that are served at once. Others wait in the backlog of the socket.
@@ -29,7 +29,7 @@ pub(super) struct ReloadServer {
 
 impl ReloadServer {
     /// Opens the socket. If that fails, logs a warning: the signal SIGHUP still works.
-    pub(super) fn open(requests: Sender<ReloadClient>) -> Option<ReloadServer> {
+    pub(super) fn open(requests: Sender<ReloadRequest>) -> Option<ReloadServer> {
         let mut errors = Vec::new();
         for directory in socket::directories() {
             match socket::bind(&directory, CONTROL)
@@ -58,7 +58,7 @@ impl Drop for ReloadServer {
     }
 }
 
-async fn listen(listener: UnixListener, requests: Sender<ReloadClient>) {
+async fn listen(listener: UnixListener, requests: Sender<ReloadRequest>) {
     // Dropping the set ends the tasks of all clients.
     let mut clients = JoinSet::new();
     loop {
@@ -78,11 +78,16 @@ async fn listen(listener: UnixListener, requests: Sender<ReloadClient>) {
 }
 
 /// Passes a request of the same user to the main loop, and writes what happens.
-async fn serve(stream: UnixStream, requests: Sender<ReloadClient>) -> Option<()> {
+async fn serve(stream: UnixStream, requests: Sender<ReloadRequest>) -> Option<()> {
     stream.peer_cred().ok().filter(|peer| peer.uid() == socket::current_user())?;
     let (mut reader, mut writer) = stream.into_split();
+    let now = match reader.read_u8().await.ok()? {
+        NOW => true,
+        AT_REST => false,
+        _ => return None,
+    };
     let (client, mut progress) = unbounded_channel::<Progress>();
-    requests.send(client).await.ok()?;
+    requests.send(ReloadRequest { client, now }).await.ok()?;
     loop {
         tokio::select! {
             next = progress.recv() => {
@@ -90,7 +95,7 @@ async fn serve(stream: UnixStream, requests: Sender<ReloadClient>) -> Option<()>
                 line.push(b'\n');
                 writer.write_all(&line).await.ok()?;
             }
-            // A client sends nothing: it has left.
+            // A client sends nothing more: it has left.
             _ = reader.read_u8() => return None,
         }
     }

@@ -3,27 +3,37 @@
 use tokio::sync::mpsc::Sender;
 
 use super::Report;
-use super::running::ReloadClient;
+use super::running::ReloadRequest;
+
+const UNSUPPORTED: &str = "`conductor reload` is not supported on this system: it requires Unix sockets; start the \
+                           chain again";
 
 /// Never exists.
 #[derive(Debug)]
 pub(super) enum ReloadServer {}
 
 impl ReloadServer {
-    pub(super) fn open(_requests: Sender<ReloadClient>) -> Option<ReloadServer> {
+    pub(super) fn open(_requests: Sender<ReloadRequest>) -> Option<ReloadServer> {
         None
     }
-}
-
-/// No chain can be found.
-pub fn chains() -> Vec<u32> {
-    Vec::new()
 }
 
 /// Always fails.
 ///
 /// # Errors
 /// The system is not supported.
-pub async fn reload(_pid: u32, _waiting: impl FnMut(&str)) -> Result<Option<Report>, String> {
-    Err("`conductor reload` is not supported on this system: it requires Unix sockets".into())
+pub fn chains() -> Result<Vec<u32>, String> {
+    Err(UNSUPPORTED.to_owned())
+}
+
+/// Always fails.
+///
+/// # Errors
+/// The system is not supported.
+pub async fn reload(
+    _pid: u32,
+    _now: bool,
+    _waiting: impl FnMut(&str),
+) -> Result<Option<Report>, String> {
+    Err(UNSUPPORTED.to_owned())
 }

@@ -25,11 +25,13 @@ impl Shell {
     pub(super) fn apply_options(&mut self, request: u64) {
         let specs = &mut self.config.components;
         self.option_changes.apply(request, |seat| specs.get_mut(seat.index() - 1));
+        self.plan_again();
     }
 
     /// Forgets the options of a request.
     pub(super) fn drop_options(&mut self, request: u64) {
         let specs = &mut self.config.components;
         self.option_changes.drop(request, |seat| specs.get_mut(seat.index() - 1));
+        self.plan_again();
     }
 }

@@ -81,6 +81,7 @@ fn describe_input(chain: &Chain, input: &Input) -> String {
             Command::Hold(seat) => format!("command: hold messages for {}", name(seat)),
             Command::Release(seat) => format!("command: release messages for {}", name(seat)),
         },
+        Input::DropReload => "the configuration that waits is not used".to_owned(),
         Input::Tick => "tick".to_owned(),
     }
 }
@@ -136,6 +137,10 @@ fn describe_output(chain: &Chain, output: &Output) -> String {
         }
         Output::RevokeTicket(ticket) => format!("revoke ticket {}", ticket.0),
         Output::Reloaded { problem: None } => "the configuration is used from now on".to_owned(),
+        Output::Reverted { seat, why } => {
+            format!("{} gets its previous configuration again: {why}", name(seat))
+        }
+        Output::ReloadNote(text) => text.clone(),
         Output::Reloaded { problem: Some(why) } => {
             format!("the configuration cannot be used: {why}")
         }

@@ -48,7 +48,7 @@ object!(Setup {
 });
 object!(About { version, chain });
 object!(Configured { result, restart });
-object!(Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices });
+object!(Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices, about, now });
 object!(Watermarks { high, low, cap, mcp });
 object!(Chain { mode, components, order, initialize_timeout, grace, any_version });
 object!(Component { name, command, guard, updates, managed });
@@ -93,7 +93,7 @@ choice!(StartProblem
 );
 choice!(ExitCause
     [ClosedOutput, ClosedInput, ClosedSuccessor, ByCommand]
-    [NotStarted, Status, Signal, Ended, InitializeTimeout, RefusedInitialize, StoppedReading]
+    [NotStarted, Status, Signal, Ended, InitializeTimeout, RefusedInitialize, CannotResume, StoppedReading]
     [Unresponsive { method, limit }, Uncancellable { method, limit }]
 );
 choice!(Operation [Get, Set, Schema] [] []);
@@ -104,7 +104,7 @@ choice!(Endpoint
     [Stdio { program, port, variable, secret }, Http { url, secret }]
 );
 choice!(Input
-    [Tick]
+    [Tick, DropReload]
     [InputClosed, Extended, ClientDisconnected, Command, Reload]
     [
         Line { link, line },
@@ -127,7 +127,8 @@ choice!(Input
 choice!(Output
     []
     [
-        Kill, Discard, Close, ReadClients, Extend, DisconnectClient, RevokeTicket, Report, Tap, Finish
+        Kill, Discard, Close, ReadClients, Extend, DisconnectClient, RevokeTicket, Report, Tap, Finish,
+        ReloadNote
     ]
     [
         Start { seat, incarnation },
@@ -141,6 +142,7 @@ choice!(Output
         RememberGreeting { seat, greeting },
         RememberPoison { seat, kind },
         Reloaded { problem },
+        Reverted { seat, why },
     ]
 );
 object!(Diagnostic { level, seat, text });

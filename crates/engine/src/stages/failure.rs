@@ -7,6 +7,7 @@ use router::{Exit, ExitCause, MessageKind, Recovery, Seat, SeatState, StartProbl
 use super::by_seat::BySeat;
 use super::sessions::{Prompt, Record};
 use super::{Hop, Stages};
+use crate::input::Output;
 use crate::policy::{Fallback, Restart, Restarts};
 use crate::stage_io::StageOutput;
 
@@ -38,7 +39,7 @@ impl Failures {
 }
 
 /// The decision about a failed component.
-enum FailureDecision {
+pub(super) enum FailureDecision {
     /// Nothing: it is no longer part of the chain.
     Ignore,
     /// End the chain.
@@ -47,6 +48,8 @@ enum FailureDecision {
     Restart { delay: u64 },
     /// Connect its neighbours directly.
     Bypass,
+    /// Restart it with its previous configuration.
+    Revert,
 }
 
 /// Whether a component was not started, because the user has not agreed to it.
@@ -60,7 +63,10 @@ impl Stages {
     pub(super) fn on_ended(&mut self, seat: Seat, why: Exit) {
         let decision = match self.revert_options(seat, &why) {
             true => FailureDecision::Restart { delay: 0 },
-            false => self.decide(seat, &why),
+            false => match self.decide_on_trial(seat, &why) {
+                Some(decision) => decision,
+                None => self.decide(seat, &why),
+            },
         };
         // The suspects are determined before any message is sent on behalf of the component.
         if self.gate.held(seat).0 > 0 {
@@ -85,6 +91,7 @@ impl Stages {
                 self.replace(seat, why, recovery, poison);
             }
             FailureDecision::Bypass => self.bypass(seat, why),
+            FailureDecision::Revert => self.revert(seat, why),
         }
     }
 
@@ -96,9 +103,20 @@ impl Stages {
         recovery: Recovery,
         poison: Option<MessageKind>,
     ) {
+        self.replace_with(seat, why, (recovery, "is being restarted"), poison);
+    }
+
+    /// Like [`replace`](Stages::replace). `consequence` is what the user is told.
+    pub(super) fn replace_with(
+        &mut self,
+        seat: Seat,
+        why: Exit,
+        (recovery, consequence): (Recovery, &str),
+        poison: Option<MessageKind>,
+    ) {
         let unreported =
             self.sessions.record(seat).map(Record::unreported_sessions).unwrap_or_default();
-        self.take_down(seat, why, recovery, "is being restarted");
+        self.take_down(seat, why, recovery, consequence);
         if let Some(kind) = poison {
             self.mark_as_poison(seat, kind);
         }
@@ -108,7 +126,10 @@ impl Stages {
 
     /// Removes a component from the chain, and connects its neighbours directly.
     pub(super) fn bypass(&mut self, seat: Seat, why: Exit) {
-        self.joining.remove(seat);
+        if self.trials.remove(seat).is_some_and(|trial| trial.has_joined()) {
+            let why = format!("it {}{}", why.description(), why.quoted_reason());
+            self.cx.push(Output::Reverted { seat, why });
+        }
         let unreported =
             self.sessions.record(seat).map(Record::unreported_sessions).unwrap_or_default();
         self.take_down(seat, why, Recovery::Bypass, "is bypassed from now on");
@@ -127,8 +148,6 @@ impl Stages {
         let is_resumable = self.is_resumable(seat);
         let Some(policy) = self.policy(seat) else { return FailureDecision::Stop };
         let fallback = match policy.fallback {
-            // The chain has worked without a component that has only just joined it.
-            _ if self.joining.contains(seat) => FailureDecision::Bypass,
             Fallback::Bypass => FailureDecision::Bypass,
             Fallback::Stop => FailureDecision::Stop,
         };
@@ -151,8 +170,6 @@ impl Stages {
         let wanted = match policy.restart {
             // Only the user can change this.
             _ if is_untrusted(why) => false,
-            // It may have to be greeted in another way.
-            _ if self.joining.contains(seat) => true,
             Restart::Never => false,
             Restart::IfResumable => is_resumable,
             Restart::Always => true,

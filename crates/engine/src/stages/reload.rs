@@ -5,10 +5,7 @@
 //! received them, with the answers of its successor. A component whose configuration has changed is restarted in its seat.
 //! A component that is no longer part of the chain is bypassed.
 //!
-//! If a component that joins the chain never becomes live, it is removed again, also if it is a guard: the chain continues
-//! as it was before.
-
-use std::collections::BTreeSet;
+//! Until a component that the reload has started is live, it is on trial (see [`super::trial`]).
 
 use router::{Chain, Exit, ExitCause, Recovery, Seat, SeatState};
 
@@ -17,21 +14,6 @@ use super::sessions::Record;
 use crate::input::{Output, Reload};
 use crate::policy::Rules;
 use crate::stage_io::StageOutput;
-
-/// The components that have joined the chain and have never been live.
-#[derive(Debug, Default)]
-pub(super) struct Joining(BTreeSet<Seat>);
-
-impl Joining {
-    pub(super) fn contains(&self, seat: Seat) -> bool {
-        self.0.contains(&seat)
-    }
-
-    /// A component is live, or has been removed.
-    pub(super) fn remove(&mut self, seat: Seat) -> bool {
-        self.0.remove(&seat)
-    }
-}
 
 impl Stages {
     /// Why the configuration cannot change now. `None` if the chain is at rest.
@@ -55,7 +37,11 @@ impl Stages {
             return None;
         }
         let agent = reload.restarted.iter().find(|seat| self.is_agent(**seat));
-        let agent = agent.filter(|seat| !self.is_resumable(**seat))?;
+        let loses_any = |seat: &&Seat| {
+            let record = self.sessions.record(**seat);
+            !self.is_resumable(**seat) || record.is_some_and(Record::has_unstored_sessions)
+        };
+        let agent = agent.filter(loses_any)?;
         let name = self.router.chain().describe(*agent);
         let sessions = match self.live_sessions() {
             1 => "its open session".to_owned(),
@@ -70,6 +56,9 @@ impl Stages {
     /// Uses a new configuration. The chain is at rest.
     pub(super) fn on_reload(&mut self, reload: &Reload) {
         let (old, new) = (self.router.chain().clone(), &reload.chain);
+        for seat in &reload.restarted {
+            self.begin_trial_of_change(*seat);
+        }
         let removed = |seat: &Seat| !new.contains(*seat) && !self.is_bypassed(*seat);
         for seat in old.seats().filter(removed).collect::<Vec<_>>() {
             self.remove_from_chain(seat);
@@ -78,6 +67,7 @@ impl Stages {
         let filled: Vec<Seat> = new.seats().filter(is_filled).collect();
         self.fill_seats(new.components.len(), &filled);
         self.rules = Rules { seed: self.rules.seed, ..reload.rules.clone() };
+        self.set_about(reload.about.clone());
         self.telemetry.set_kept(reload.kept_telemetry.clone());
         self.notices.add_for_next_prompt(reload.notices.clone());
         self.with_broker(|it, cx| it.chain_changed(new.clone(), cx));
@@ -136,12 +126,12 @@ impl Stages {
             *record = joined;
         }
         self.with_broker(|it, _| it.component_added(seat));
-        self.joining.0.insert(seat);
+        self.begin_trial(seat);
     }
 
     /// Removes a component that is no longer part of the configuration. The user knows why, so no notice is shown.
     fn remove_from_chain(&mut self, seat: Seat) {
-        self.joining.remove(seat);
+        self.trials.remove(seat);
         self.quietly(|stages| stages.bypass(seat, Exit::new(ExitCause::ByCommand)));
     }
 
@@ -151,7 +141,7 @@ impl Stages {
     }
 
     /// Does something that the user has asked for, without notices in the editor and warnings in the log.
-    fn quietly(&mut self, act: impl FnOnce(&mut Stages)) {
+    pub(super) fn quietly(&mut self, act: impl FnOnce(&mut Stages)) {
         let notices = std::mem::replace(&mut self.rules.notify_editor, false);
         let first = self.cx.out.len();
         act(self);

@@ -160,6 +160,11 @@ impl Stages {
                 self.on_ended(seat, Exit::new(cause));
             }
             Outcome::Result(_) => {
+                if self.cannot_resume(seat)
+                    && self.fail_trial_of_agent(seat, "it does not support that".to_owned())
+                {
+                    return;
+                }
                 let requests = match self.is_agent(seat) {
                     true => self.replay_for_agent(seat),
                     false => self.replay_for_proxy(seat),
@@ -170,6 +175,12 @@ impl Stages {
                 self.replay_next(seat);
             }
         }
+    }
+
+    /// Whether the answer of a restarted agent to `initialize` says that its sessions are lost.
+    fn cannot_resume(&self, seat: Seat) -> bool {
+        let has_sessions = self.sessions.record(seat).is_some_and(Record::has_sessions);
+        self.is_agent(seat) && has_sessions && self.resumption(seat).is_none()
     }
 
     /// The requests to replay to a proxy: those that have set up its sessions, and those that have opened the MCP
@@ -314,6 +325,10 @@ impl Stages {
             let name = self.router.chain().describe(seat);
             self.warn(seat, format!("{name} could not resume {what}: {why}"));
             if let Some(session) = request.session.as_ref().filter(|_| self.is_agent(seat)) {
+                let reason = format!("session '{session}': {why}");
+                if self.fail_trial_of_agent(seat, reason) {
+                    return;
+                }
                 self.mark_lost(seat, session, &why);
             }
         }
@@ -325,8 +340,10 @@ impl Stages {
         self.with_broker(|it, cx| it.component_restarted(seat, cx));
         // These requests go before the held messages.
         self.send_closes(seat);
-        let verb =
-            if self.joining.remove(seat) { "has joined the chain" } else { "is running again" };
+        let verb = match self.end_trial(seat).is_some_and(|trial| trial.has_joined()) {
+            true => "has joined the chain",
+            false => "is running again",
+        };
         let text = format!("{} {verb}", self.router.chain().describe(seat));
         self.report_recovery(seat, text);
         self.route(router::Event::Resumed(seat));

@@ -223,6 +223,8 @@ impl World {
                     restarted: vec![changed],
                     tapped: true,
                     notices: Vec::new(),
+                    about: setup.about,
+                    now: false,
                 };
                 return self.input(Input::Reload(Box::new(reload)));
             }

@@ -97,6 +97,11 @@ impl Requests {
         self.sent.insert((position, id.detached()), SentRequest { number, method, time });
     }
 
+    /// The positions of the components have changed.
+    pub(super) fn forget_open(&mut self) {
+        *self = Requests { count: self.count, ..Requests::default() };
+    }
+
     fn new_number(&mut self) -> u64 {
         self.count += 1;
         self.count

@@ -14,27 +14,24 @@ const LIMITS: [&str; 3] = ["answer-limit", "prompt-limit", "cancel-limit"];
 /// Whether the editor gets notices about failures.
 const NOTICES: &str = "notices";
 
-/// Settings that take effect only when a chain starts.
-const FIXED: [&str; 18] = [
-    "version",
+/// Settings that a reload can change.
+const OF_FILE: [&str; 11] = [
     "chain",
     "components",
+    "agent",
     "init-timeout",
     "grace",
     "on-crash",
     "restarts",
     "restart-delay",
-    "max-line",
-    "mcp-bridge",
     "updates",
-    "status",
-    "log",
-    "log-file",
     "dialect",
     "guard",
-    "journal",
-    "agent",
 ];
+
+/// Settings that take effect only when a chain starts.
+const FIXED: [&str; 7] =
+    ["version", "max-line", "mcp-bridge", "status", "log", "log-file", "journal"];
 
 /// The schema of the options that can be changed. The conductor also shows other values, which cannot.
 const SCHEMA: &str = r#"{"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","title":"conductor","type":"object","additionalProperties":false,"properties":{"answer-limit":{"description":"How many seconds a component may take to answer a request. Prompts and other long requests are exempt.","anyOf":[{"type":"number","exclusiveMinimum":0},{"const":"off"}]},"prompt-limit":{"description":"How many seconds a component may be silent during a prompt or another long request.","anyOf":[{"type":"number","exclusiveMinimum":0},{"const":"off"}]},"cancel-limit":{"description":"How many seconds a component may take to answer a cancelled request.","anyOf":[{"type":"number","exclusiveMinimum":0},{"const":"off"}]},"notices":{"description":"Whether the editor shows notices about failed components.","type":"boolean"}}}}"#;
@@ -109,6 +106,12 @@ fn changed(rules: &Rules, values: &[(String, Json)]) -> Result<(Timeouts, bool),
                     "false" => false,
                     _ => return Err(within(format!("{} is not true or false", short(value)))),
                 }
+            }
+            name if OF_FILE.contains(&name) => {
+                return Err(format!(
+                    "option `{name}` cannot be changed by a message; change the configuration file and run \
+                     `conductor reload`, or start the chain again"
+                ));
             }
             name if FIXED.contains(&name) => {
                 return Err(format!(
@@ -195,6 +198,7 @@ mod tests {
         let schema = Json::parse(SCHEMA).expect("JSON");
         let names = schema.at(&["schema", "properties"]).expect("properties").keys();
         assert_eq!(names, LIMITS.into_iter().chain([NOTICES]).collect::<Vec<_>>());
-        assert!(FIXED.iter().all(|name| !names.contains(&(*name).to_owned())));
+        let mut others = FIXED.iter().chain(&OF_FILE);
+        assert!(others.all(|name| !names.contains(&(*name).to_owned())));
     }
 }

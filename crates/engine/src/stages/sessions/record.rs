@@ -159,6 +159,11 @@ impl Record {
         self.has_unknown_sessions
     }
 
+    /// Whether it has a session whose set-up request is not stored, so that the session cannot be replayed.
+    pub(crate) fn has_unstored_sessions(&self) -> bool {
+        self.forgotten > 0 || self.sessions.iter().any(|it| !it.is_stored)
+    }
+
     /// The request of the last successful login.
     pub(crate) fn login(&self) -> Option<&Call> {
         self.login.as_ref()

@@ -2,7 +2,12 @@
 
 #![cfg(unix)]
 
+mod failures;
+mod files;
+mod overlap;
+
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -62,8 +67,24 @@ impl Reloaded {
         command
     }
 
+    /// Other chains of the same user may run.
+    fn reload_command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(&["reload", &self.test.conductor.pid().to_string()]);
+        command.args(arguments);
+        command
+    }
+
     fn begin_reload(&self) -> Child {
-        self.command(&["reload", "--json"]).spawn().expect("the conductor starts")
+        self.reload_command(&["--json"]).spawn().expect("the conductor starts")
+    }
+
+    /// Starts a reload, and returns what it waits for.
+    fn begin_waiting_reload(&self) -> (Child, String) {
+        let mut reloading = self.begin_reload();
+        let mut said = String::new();
+        let mut stderr = BufReader::new(reloading.stderr.take().expect("a pipe"));
+        stderr.read_line(&mut said).expect("a line");
+        (reloading, said)
     }
 
     /// Reloads, and returns the report.
@@ -73,18 +94,20 @@ impl Reloaded {
 
     fn status(&self) -> Value {
         let output = self.command(&["status", "--json"]).output().expect("the conductor starts");
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        let all: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+        let pid = self.test.conductor.pid();
+        all.into_iter().find(|it| it["pid"] == pid).unwrap_or_default()
     }
 
     /// The process id of the component next to the editor.
     fn pid_of_first(&self) -> u32 {
-        self.status()[0]["components"][0]["pid"].as_u64().expect("a process id") as u32
+        self.status()["components"][0]["pid"].as_u64().expect("a process id") as u32
     }
 
     /// The components that `conductor status` shows, with their states.
     fn components(&self) -> Vec<(String, String)> {
         let status = self.status();
-        let components = status[0]["components"].as_array().cloned().unwrap_or_default();
+        let components = status["components"].as_array().cloned().unwrap_or_default();
         let text = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
         components.iter().map(|it| (text(it, "name"), text(it, "state"))).collect()
     }
@@ -187,7 +210,7 @@ fn a_proxy_joins_a_running_chain_with_its_sessions_and_leaves_it_again() {
 
     assert_eq!(
         chain.reload(),
-        json!({"error":null,"added":[],"removed":[],"restarted":[],"order":null,"settings":[],"atNextStart":[],"failed":[]})
+        json!({"error":null,"added":[],"removed":[],"restarted":[],"order":null,"settings":[],"atNextStart":[],"failed":[],"reverted":[],"reasons":[],"notes":[]})
     );
 }
 
@@ -227,11 +250,7 @@ fn a_reload_waits_for_the_end_of_a_turn() {
         .send(r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s"}}"#);
     let prompt = p1.request("session/prompt");
     chain.write(&["agent"], "");
-    let mut reloading = chain.begin_reload();
-    // The command says what it waits for.
-    let mut said = String::new();
-    let mut stderr = std::io::BufReader::new(reloading.stderr.take().expect("a pipe"));
-    std::io::BufRead::read_line(&mut stderr, &mut said).expect("a line");
+    let (reloading, said) = chain.begin_waiting_reload();
     assert!(
         said.contains(
             "waits until its chain is at rest: proxy 'p1' has not answered session/prompt"
@@ -251,7 +270,7 @@ fn a_wrong_file_changes_nothing_and_the_error_names_the_place() {
     let mut chain = Reloaded::start("wrong", &["p1", "agent"], "");
     let [mut p1, mut agent] = chain.test.initialize(&["p1", "agent"]).try_into().expect("two");
     fs::write(&chain.file, "default = \"main\"\n[chains.main]\nproxis = []\n").expect("written");
-    let output = chain.command(&["reload"]).output().expect("an output");
+    let output = chain.reload_command(&[]).output().expect("an output");
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("conductor.toml:3:1") && stderr.contains("proxies"), "{stderr}");
@@ -280,7 +299,7 @@ fn an_agent_that_would_lose_its_sessions_is_not_restarted() {
     let [mut p1, mut agent] = chain.test.initialize(&["p1", "agent"]).try_into().expect("two");
     open_session(&mut chain.test, &mut [&mut p1], &mut agent);
     chain.write(&["p1", "agent"], "\n[components.agent.env]\nMODEL = \"other\"\n");
-    let output = chain.command(&["reload"]).output().expect("an output");
+    let output = chain.reload_command(&[]).output().expect("an output");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("cannot resume its open session after a restart"), "{stderr}");
     round_trip(&mut chain.test, &mut [&mut p1], &mut agent);
