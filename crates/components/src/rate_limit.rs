@@ -1,6 +1,7 @@
 //! The component `rate-limit`: limits prompts and tool calls, per minute and at once.
 
 pub mod bucket;
+mod follow;
 pub mod gate;
 pub mod limiter;
 
@@ -8,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use acp_proxy::{Call, Error, Json, McpNext, McpRequest, Message, Next, Proxy, Side};
+use acp_proxy::{Call, Error, Json, McpNext, McpRequest, Next, Proxy, Side};
 use acp_wire::ErrorKind;
 use clap::{Parser, ValueEnum};
 use schemars::JsonSchema;
@@ -19,8 +20,9 @@ use crate::audit::{Audit, AuditOptions, By, Decision, Event, Record};
 use crate::catalog::{BuiltIn, OptionError};
 use crate::options::Interval;
 use crate::refusal;
-use crate::sessions::{Sessions, is_repetition_of, text};
+use crate::sessions::{Sessions, text};
 use bucket::Rate;
+use follow::Beginning;
 use gate::{Clock, Gate, Permit, Stopped};
 use limiter::{Kind, Limiter, Limits, Reached, Rules, Scope, SessionState};
 
@@ -174,14 +176,27 @@ impl RateLimit {
 
     /// Builds the component with another clock. The first clock of a chain is used for all of its restarts.
     pub fn build_with(&self, clock: Clock) -> acp_proxy::Component {
+        self.build_in(clock, was_restarted())
+    }
+
+    /// Builds the component as in a process that the conductor has started again.
+    pub fn build_after_restart(&self, clock: Clock) -> acp_proxy::Component {
+        self.build_in(clock, true)
+    }
+
+    fn build_in(&self, clock: Clock, was_restarted: bool) -> acp_proxy::Component {
         let rules = self.rules();
-        let has_memory = self.memory.0.get().is_some();
+        let beginning = match (self.memory.0.get(), was_restarted) {
+            (Some(_), _) => Beginning::WithMemory,
+            (None, false) => Beginning::New,
+            (None, true) => Beginning::Lost,
+        };
         let (gate, sessions) = self.memory.0.get_or_init(|| {
             let sessions = Sessions::<SessionState>::default();
             let now = clock.now();
             let mut limiter = Limiter::new(rules, sessions.clone(), now);
-            if was_restarted() {
-                limiter.restart(now);
+            if was_restarted {
+                limiter.restart_process(now);
             }
             (Gate::new(limiter, clock), sessions)
         });
@@ -196,7 +211,7 @@ impl RateLimit {
         if rules.is_limited(Kind::ToolCall) {
             proxy = guard.limit_tool_calls(proxy);
         }
-        guard.follow(proxy, has_memory).into()
+        guard.follow(proxy, beginning).into()
     }
 }
 
@@ -239,7 +254,12 @@ impl Guard {
                 }
             };
             match guard.enter(&subject, notice, next.context().cancelled()).await {
-                Ok(_permit) => guard.run_prompt(&session, call, &next).await,
+                Ok(permit) => {
+                    let permit = permit.outlives_a_crash();
+                    let result = guard.run_prompt(&session, call, &next).await;
+                    permit.end();
+                    result
+                }
                 Err(Refusal::Cancelled) => Ok(Json::trusted(r#"{"stopReason":"cancelled"}"#)),
                 Err(Refusal::Error(error)) => Err(error),
             }
@@ -254,9 +274,16 @@ impl Guard {
         next: &Next<Call>,
     ) -> acp_proxy::Result<Json> {
         let result = next.run(call).await;
-        if result.as_ref().is_err_and(is_exit) {
-            self.gate.change(|limiter| limiter.end_terminals(session));
-        }
+        let is_exit = result.as_ref().is_err_and(is_exit);
+        self.gate.change(|limiter| {
+            // An agent may refuse a prompt because it still works on another one.
+            if result.is_ok() || is_exit {
+                limiter.on_turn_end(session);
+            }
+            if is_exit {
+                limiter.end_terminals(session);
+            }
+        });
         result
     }
 
@@ -312,12 +339,14 @@ impl Guard {
         let proxy =
             proxy.on_raw_request(Side::Agent, "terminal/create", async move |call: Call, next| {
                 let permit = guard.enter_call("terminal/create", &call, &next).await?;
+                let permit = permit.outlives_a_crash();
                 let session = text(call.params.as_ref(), "sessionId").unwrap_or_default();
-                let result = next.run(call).await?;
-                if let Some(id) = text(Some(&result), "terminalId") {
-                    permit.keep_for_terminal(&session, &id);
+                let result = next.run(call).await;
+                match result.as_ref().ok().and_then(|it| text(Some(it), "terminalId")) {
+                    Some(id) => permit.keep_for_terminal(&session, &id),
+                    None => permit.end(),
                 }
-                Ok(result)
+                result
             });
         const ENDS: [&str; 4] =
             ["terminal/release", "terminal/kill", "terminal/wait_for_exit", "terminal/output"];
@@ -326,62 +355,22 @@ impl Guard {
             proxy.on_raw_request(Side::Agent, method, async move |call: Call, next| {
                 let session = text(call.params.as_ref(), "sessionId").unwrap_or_default();
                 let id = text(call.params.as_ref(), "terminalId").unwrap_or_default();
+                let adopt = || {
+                    guard.gate.change_now(|limiter, now| limiter.adopt_terminal(&session, &id, now))
+                };
+                if method == "terminal/wait_for_exit" {
+                    adopt();
+                }
                 let result = next.run(call).await?;
                 let is_object = |it: &Json| it.is_object();
                 let has_ended = method != "terminal/output"
                     || result.member("exitStatus").as_ref().is_some_and(is_object);
-                if has_ended {
-                    guard.gate.change(|limiter| limiter.end_terminal(&session, &id));
+                match has_ended {
+                    true => guard.gate.change(|limiter| limiter.end_terminal(&session, &id)),
+                    false => adopt(),
                 }
                 Ok(result)
             })
-        })
-    }
-
-    /// Follows what cancels requests, what the agent reports, and restarts.
-    fn follow(&self, proxy: Proxy, has_memory: bool) -> Proxy {
-        let (cancel, updates, replays, status) =
-            (self.clone(), self.clone(), self.clone(), self.clone());
-        let proxy = proxy
-            .on_raw_notification(Side::Editor, "session/cancel", move |call, _| {
-                let session = text(call.params.as_ref(), "sessionId").unwrap_or_default();
-                cancel.gate.change(|limiter| limiter.cancel_session(&session));
-            })
-            // An observer and not a handler: updates are only counted, so what is odd in them must not keep them from
-            // the editor. Some agents split an emoji between two chunks of text.
-            .observe(move |from, message| {
-                if let (Side::Agent, Message::Notification(call)) = (from, message)
-                    && call.is("session/update")
-                    && let Some((session, id)) = call.params.as_ref().and_then(reported_call)
-                {
-                    updates.gate.limiter().report(&session, &id);
-                }
-            })
-            .status(move || status.status());
-        let proxy = ["session/close", "session/delete"].into_iter().fold(proxy, |proxy, method| {
-            let guard = self.clone();
-            proxy.on_raw_request(Side::Editor, method, async move |call: Call, next| {
-                let session = text(call.params.as_ref(), "sessionId").unwrap_or_default();
-                let result = next.run(call).await?;
-                guard.gate.change(|limiter| limiter.end_session(&session));
-                Ok(result)
-            })
-        });
-        if has_memory {
-            return proxy;
-        }
-        // The conductor repeats the requests that set up sessions for a component that it has restarted.
-        let mut is_first = true;
-        proxy.observe(move |from, message| {
-            if let (Side::Editor, Message::Request { call, .. }) = (from, message)
-                && is_first
-                && call.method.name().starts_with("session/")
-            {
-                is_first = false;
-                if is_repetition_of(message) {
-                    replays.gate.restart();
-                }
-            }
         })
     }
 
@@ -537,13 +526,4 @@ fn waiting_text(reached: &Reached) -> String {
         }
         None => format!("rate-limit: the prompt waits: the limit of {limit} is reached."),
     }
-}
-
-/// The session and the id of a tool call that an update reports.
-fn reported_call(params: &Json) -> Option<(String, String)> {
-    let update = params.member("update")?;
-    let kind = update.member("sessionUpdate")?;
-    let is_call = kind.text().is_some_and(|kind| kind == "tool_call" || kind == "tool_call_update");
-    let id = is_call.then(|| text(Some(&update), "toolCallId")).flatten()?;
-    Some((text(Some(params), "sessionId")?, id))
 }

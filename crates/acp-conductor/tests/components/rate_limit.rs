@@ -144,6 +144,27 @@ fn a_killed_process_gives_no_burst_again() {
     assert_eq!(chain.chain.conductor.status(), 0);
 }
 
+/// The agent may need time to stop its turn, so the prompt is still counted.
+#[test]
+fn a_killed_process_lets_no_second_prompt_pass_at_once() {
+    let mut chain = LimitedChain::start(&program("--prompts-at-once 1 --when-reached refuse"));
+    chain.prompt();
+    chain.agent.request("session/prompt");
+    signal(chain.chain.conductor.component_pid("conductor component rate-limit"), 9);
+    assert_eq!(chain.answer()["error"]["data"]["code"], "crashed");
+    let data = wait_until("a prompt reaches the restarted component", || {
+        chain.prompt();
+        let data = chain.answer()["error"]["data"].clone();
+        (data["code"] != "crashed").then_some(data)
+    });
+    assert_eq!(
+        (&data["code"], &data["limit"]),
+        (&json!("rate-limited"), &json!("prompts_at_once"))
+    );
+    chain.chain.editor.close();
+    assert_eq!(chain.chain.conductor.status(), 0);
+}
+
 #[test]
 fn bad_options_are_refused_before_the_chain_starts() {
     let folder = directory("rate-limit-options");

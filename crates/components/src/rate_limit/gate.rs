@@ -60,7 +60,18 @@ pub struct Permit {
     ticket: Ticket,
     /// How long the request has waited.
     pub waited: Duration,
-    is_kept: bool,
+    on_drop: OnDrop,
+}
+
+/// What happens to a request when its permit is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnDrop {
+    /// It ends.
+    End,
+    /// It is still counted for a while.
+    Abandon,
+    /// It runs until somebody else ends it.
+    Keep,
 }
 
 /// Why a request has not passed.
@@ -92,8 +103,13 @@ impl Gate {
 
     /// The component was restarted without its memory.
     pub fn restart(&self) {
+        self.change_now(Limiter::restart);
+    }
+
+    /// Changes the limiter at the present time.
+    pub fn change_now<R>(&self, act: impl FnOnce(&mut Limiter, Duration) -> R) -> R {
         let now = self.clock.now();
-        self.change(|limiter| limiter.restart(now));
+        self.change(|limiter| act(limiter, now))
     }
 
     /// Waits until a request may pass. `on_wait` is called once if it has to wait. `cancelled` ends when the requester
@@ -113,7 +129,8 @@ impl Gate {
         self.wake_passed();
         match decision {
             Decision::Pass(ticket) => {
-                Ok(Permit { gate: self.clone(), ticket, waited: Duration::ZERO, is_kept: false })
+                let (gate, waited) = (self.clone(), Duration::ZERO);
+                Ok(Permit { gate, ticket, waited, on_drop: OnDrop::End })
             }
             Decision::Refuse(reached, after) => Err(Stopped::Refused(reached, after)),
             Decision::Wait(ticket, reached) => {
@@ -143,7 +160,8 @@ impl Gate {
                 Progress::Pass => {
                     place.is_done = true;
                     let (ticket, waited) = (place.ticket, now.saturating_sub(since));
-                    return Ok(Permit { gate: self.clone(), ticket, waited, is_kept: false });
+                    let (gate, on_drop) = (self.clone(), OnDrop::End);
+                    return Ok(Permit { gate, ticket, waited, on_drop });
                 }
                 Progress::Cancelled => {
                     place.is_done = true;
@@ -177,14 +195,31 @@ impl Gate {
 impl Permit {
     /// The request has started a terminal, and ends with it.
     pub fn keep_for_terminal(mut self, session: &str, id: &str) {
-        self.is_kept = self.gate.limiter().begin_terminal(session, id, self.ticket);
+        let is_kept = self.gate.limiter().begin_terminal(session, id, self.ticket);
+        self.on_drop = if is_kept { OnDrop::Keep } else { OnDrop::End };
+    }
+
+    /// What the request has started may outlive a crash of the component: without [`Permit::end`], it is still counted for
+    /// a while.
+    pub fn outlives_a_crash(mut self) -> Permit {
+        self.on_drop = OnDrop::Abandon;
+        self
+    }
+
+    /// The request was answered.
+    pub fn end(mut self) {
+        self.on_drop = OnDrop::End;
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if !self.is_kept {
-            self.gate.change(|limiter| limiter.end(self.ticket));
+        match self.on_drop {
+            OnDrop::End => self.gate.change(|limiter| limiter.end(self.ticket)),
+            OnDrop::Abandon => {
+                self.gate.change_now(|limiter, now| limiter.abandon(self.ticket, now));
+            }
+            OnDrop::Keep => {}
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Decides which request passes, which one waits, and which one is refused. It has no clock and waits for nothing.
 
+mod leftovers;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::bucket::{Bucket, Rate, Start};
-use crate::sessions::{Origin, Sessions};
+use crate::sessions::{Origin, Sessions, session_key};
 
 /// How many tool calls of a session are remembered, to count each one once.
 const MAX_CALLS: usize = 64;
@@ -192,7 +194,6 @@ impl Meter {
     }
 
     fn take(&mut self, now: Duration) {
-        self.running += 1;
         if let Some(bucket) = &mut self.bucket {
             bucket.take(now);
         }
@@ -204,6 +205,13 @@ impl Meter {
 pub struct SessionState {
     meters: [Option<Meter>; 2],
     calls: VecDeque<String>,
+}
+
+/// A request that has passed and was not answered.
+#[derive(Debug)]
+struct Running {
+    kind: Kind,
+    session: String,
 }
 
 #[derive(Debug)]
@@ -230,10 +238,13 @@ pub struct Limiter {
     next_ticket: Ticket,
     counts: [Count; 2],
     reported: u64,
-    /// The requests that run, with their sessions.
-    running: BTreeMap<Ticket, (Kind, String)>,
+    running: BTreeMap<Ticket, Running>,
     /// The requests of the running terminals, by session and id.
     terminals: BTreeMap<(String, String), Ticket>,
+    /// The running requests whose end nobody will see, and how long they are counted.
+    leftovers: BTreeMap<Ticket, Duration>,
+    /// Until when tool calls wait, because the terminals that run are not known.
+    terminals_lost_until: Option<Duration>,
 }
 
 impl Limiter {
@@ -254,6 +265,8 @@ impl Limiter {
             reported: 0,
             running: BTreeMap::new(),
             terminals: BTreeMap::new(),
+            leftovers: BTreeMap::new(),
+            terminals_lost_until: None,
         }
     }
 
@@ -265,6 +278,12 @@ impl Limiter {
         self.sessions.for_each(|_, session| session.state.meters = [None, None]);
     }
 
+    /// The process of the component was restarted: nothing is available, and terminals may run that it does not know.
+    pub fn restart_process(&mut self, now: Duration) {
+        self.restart(now);
+        self.terminals_lost_until = Some(now + MINUTE);
+    }
+
     /// Its rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
@@ -273,8 +292,7 @@ impl Limiter {
     /// A request arrives.
     pub fn arrive(&mut self, kind: Kind, session: &str, now: Duration) -> Decision {
         self.let_pass(now);
-        self.next_ticket += 1;
-        let ticket = self.next_ticket;
+        let ticket = self.new_ticket();
         let ahead = |it: &&Waiting| it.kind == kind;
         let is_behind = self.waiting.iter().any(|it| it.kind == kind && it.session == session);
         let mut reached = match self.check(kind, session, now) {
@@ -295,7 +313,7 @@ impl Limiter {
         let may_wait = self.rules.max_wait.is_some_and(is_short);
         if !may_wait || self.waiting(kind) >= self.rules.max_waiting {
             self.counts[kind as usize].refused += 1;
-            return Decision::Refuse(reached, retry_after(&reached));
+            return Decision::Refuse(reached, self.retry_after(&reached, now));
         }
         self.waiting.push_back(Waiting { ticket, kind, session: session.to_owned() });
         Decision::Wait(ticket, reached)
@@ -336,7 +354,7 @@ impl Limiter {
             waiting.map_or((Kind::Prompt, String::new()), |it| (it.kind, it.session));
         self.counts[kind as usize].refused += 1;
         let reached = self.first_reached(kind, &session, now);
-        (reached, retry_after(&reached))
+        (reached, self.retry_after(&reached, now))
     }
 
     /// A waiting request leaves the queue, because it was cancelled or its handler is gone.
@@ -363,7 +381,8 @@ impl Limiter {
 
     /// A request that had passed has ended. A second end of the same request does nothing.
     pub fn end(&mut self, ticket: Ticket) {
-        let Some((kind, session)) = self.running.remove(&ticket) else { return };
+        let Some(Running { kind, session }) = self.running.remove(&ticket) else { return };
+        self.leftovers.remove(&ticket);
         let all = &mut self.all[kind as usize];
         all.running = all.running.saturating_sub(1);
         self.sessions.with_known(&session, |session| {
@@ -377,7 +396,7 @@ impl Limiter {
 
     /// A terminal runs. Its request ends with [`Limiter::end_terminal`]. Returns whether it is remembered.
     pub fn begin_terminal(&mut self, session: &str, id: &str, ticket: Ticket) -> bool {
-        let key = (session.to_owned(), id.to_owned());
+        let key = terminal_key(session, id);
         let is_remembered =
             self.terminals.len() < MAX_TERMINALS && !self.terminals.contains_key(&key);
         if is_remembered {
@@ -388,7 +407,7 @@ impl Limiter {
 
     /// A terminal has ended.
     pub fn end_terminal(&mut self, session: &str, id: &str) {
-        let key = (session.to_owned(), id.to_owned());
+        let key = terminal_key(session, id);
         if let Some(ticket) = self.terminals.remove(&key) {
             self.end(ticket);
         }
@@ -396,7 +415,8 @@ impl Limiter {
 
     /// The terminals of a session have ended, because the agent that has started them is gone.
     pub fn end_terminals(&mut self, session: &str) {
-        let ids = self.terminals.keys().filter(|(of, _)| of == session).map(|(_, id)| id.clone());
+        let key = session_key(session);
+        let ids = self.terminals.keys().filter(|(of, _)| *of == *key).map(|(_, id)| id.clone());
         for id in ids.collect::<Vec<String>>() {
             self.end_terminal(session, &id);
         }
@@ -405,27 +425,29 @@ impl Limiter {
     /// A session has ended, with all of its requests. Some agents never answer them.
     pub fn end_session(&mut self, session: &str) {
         self.end_terminals(session);
-        let running = self.running.iter().filter(|(_, (_, of))| of == session);
+        let key = session_key(session);
+        let running = self.running.iter().filter(|(_, it)| it.session == *key);
         for ticket in running.map(|(ticket, _)| *ticket).collect::<Vec<Ticket>>() {
             self.end(ticket);
         }
         self.cancel_session(session);
     }
 
-    /// The agent reports a tool call. Each id of a session is counted once.
+    /// The agent reports a tool call of a known session. Each id of a session is counted once.
     pub fn report(&mut self, session: &str, call: &str) {
-        let is_new = self.sessions.with(session, |session| {
+        let call = session_key(call);
+        let is_new = self.sessions.with_known(session, |session| {
             let calls = &mut session.state.calls;
-            if calls.iter().any(|it| it == call) {
+            if calls.iter().any(|it| *it == call) {
                 return false;
             }
             if calls.len() == MAX_CALLS {
                 calls.pop_front();
             }
-            calls.push_back(call.to_owned());
+            calls.push_back(call.into_owned());
             true
         });
-        self.reported += u64::from(is_new);
+        self.reported += u64::from(is_new == Some(true));
     }
 
     /// How many requests of a kind were handled.
@@ -445,10 +467,10 @@ impl Limiter {
 
     /// Lets waiting requests pass, in order. Returns when the next one may pass, if that is known.
     fn let_pass(&mut self, now: Duration) -> Option<Duration> {
+        let mut next = self.end_leftovers(now);
         if self.waiting.is_empty() {
             return None;
         }
-        let mut next: Option<Duration> = None;
         let mut is_full = [false; 2];
         let mut full_sessions: Vec<(Kind, String)> = Vec::new();
         let mut kept = VecDeque::with_capacity(self.waiting.len());
@@ -479,6 +501,14 @@ impl Limiter {
 
     /// The limit that keeps a request from passing.
     fn check(&mut self, kind: Kind, session: &str, now: Duration) -> Option<Reached> {
+        if kind == Kind::ToolCall {
+            let at_once = |scope| Some((scope, self.rules.limits(kind, scope).at_once?));
+            let mut limits = [Scope::Session, Scope::All].into_iter().filter_map(at_once);
+            let lost = limits.find(|(scope, _)| self.may_have_terminals(*scope, session, now));
+            if let Some((scope, maximum)) = lost {
+                return Some(Reached { kind, scope, maximum, wait: None });
+            }
+        }
         let of_session = self.with_session(kind, session, now, |meter| meter.check(now));
         let reached = |scope, (maximum, wait)| Reached { kind, scope, maximum, wait };
         of_session
@@ -487,11 +517,30 @@ impl Limiter {
     }
 
     fn take(&mut self, ticket: Ticket, kind: Kind, session: &str, now: Duration) {
-        self.running.insert(ticket, (kind, session.to_owned()));
+        self.run(ticket, kind, session, now);
         self.with_session(kind, session, now, |meter| meter.take(now));
         self.all[kind as usize].take(now);
-        self.counts[kind as usize].running += 1;
         self.counts[kind as usize].passed += 1;
+    }
+
+    /// Counts a request that runs.
+    fn run(&mut self, ticket: Ticket, kind: Kind, session: &str, now: Duration) {
+        self.running.insert(ticket, Running { kind, session: session_key(session).into_owned() });
+        self.with_session(kind, session, now, |meter| meter.running += 1);
+        self.all[kind as usize].running += 1;
+        self.counts[kind as usize].running += 1;
+    }
+
+    /// When to try again: at least a second, also if nobody knows.
+    fn retry_after(&self, reached: &Reached, now: Duration) -> Duration {
+        let wait = reached.wait.or_else(|| self.next_leftover_end(reached.kind, now));
+        let seconds = wait.unwrap_or_default().as_nanos().div_ceil(1_000_000_000);
+        Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX).max(1))
+    }
+
+    fn new_ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        self.next_ticket
     }
 
     /// A session that was not seen from its beginning has no burst: perhaps it was used a moment ago.
@@ -516,8 +565,6 @@ impl Limiter {
     }
 }
 
-/// When to try again: at least a second, also if nobody knows.
-fn retry_after(reached: &Reached) -> Duration {
-    let seconds = reached.wait.unwrap_or_default().as_nanos().div_ceil(1_000_000_000);
-    Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX).max(1))
+fn terminal_key(session: &str, id: &str) -> (String, String) {
+    (session_key(session).into_owned(), session_key(id).into_owned())
 }

@@ -124,7 +124,7 @@ fn options_that_make_no_sense_are_refused() {
     };
     assert!(why("", json!({})).contains("set one, such as --prompts-per-minute 10"));
     assert!(why("--prompts-per-minute 0", json!({})).contains("--prompts-per-minute"));
-    assert!(why("", json!({ "prompts_per_minute": 0 })).contains("nonzero"));
+    assert!(why("", json!({ "prompts_per_minute": 0 })).contains("at least 1"));
     let typo = why("", json!({ "prompt_per_minute": 1 }));
     assert!(typo.contains("did you mean `prompts_per_minute`?"), "{typo}");
     assert!(why("--prompts-at-once 1 --max-wait soon", json!({})).contains("not a duration"));
@@ -298,4 +298,20 @@ fn all_limits_hold_for_random_requests() {
         }
         assert_eq!(limiter.count(Kind::Prompt).passed, arrived);
     }
+}
+
+/// An agent may name any session.
+#[test]
+fn tool_calls_of_unknown_sessions_are_not_remembered() {
+    let sessions = Sessions::default();
+    let mut limiter =
+        Limiter::new(rules(Limits::default(), Limits::default()), sessions.clone(), Duration::ZERO);
+    limiter.report("unknown", "call");
+    assert_eq!((limiter.reported(), sessions.count()), (0, 0));
+    sessions.with("known", |_| {});
+    let long = "c".repeat(200_000);
+    for call in ["call", &long, "call", &long] {
+        limiter.report("known", call);
+    }
+    assert_eq!(limiter.reported(), 2);
 }

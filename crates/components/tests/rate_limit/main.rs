@@ -1,5 +1,6 @@
 //! The component `rate-limit`, with a clock of the test.
 
+mod leftovers;
 mod limits;
 mod restarts;
 mod tool_calls;
@@ -79,6 +80,26 @@ impl Chain {
     fn start(options: &RateLimit, clock: &TestClock) -> Chain {
         let talk = Conversation::new(options.build_with(clock.clock()));
         Chain { talk, clock: clock.clone(), last_id: 100 }
+    }
+
+    /// A component whose process was restarted. The conductor repeats the requests that have set up these sessions.
+    fn restarted(words: &str, sessions: &[&str]) -> Chain {
+        let clock = TestClock::default();
+        let talk = Conversation::new(options(words).build_after_restart(clock.clock()));
+        let mut chain = Chain { talk, clock, last_id: 100 };
+        sessions.iter().for_each(|session| chain.replay(session));
+        chain
+    }
+
+    /// The conductor repeats the request that set up a session. Its id begins with `r:`.
+    fn replay(&mut self, session: &str) {
+        let params = json!({ "cwd": "/", "mcpServers": [] });
+        let request =
+            json!({ "jsonrpc": "2.0", "id": "r:1", "method": "session/new", "params": params });
+        self.talk.send_text("editor", &request.to_string());
+        let request = self.passes("agent", "session/new");
+        self.answer("agent", &request, json!({ "sessionId": session }));
+        self.talk.receive("editor");
     }
 
     /// Sends a request from a side. Returns its id.

@@ -1,6 +1,5 @@
 //! A restarted component does not give a burst again, and an audit log has every request that waited or was refused.
 
-use acp_proxy::script::Conversation;
 use components::audit::{AuditOptions, Filter, show, verify};
 use serde_json::json;
 
@@ -21,21 +20,18 @@ fn a_restart_in_the_conductor_keeps_what_was_used() {
     chain.passes("agent", "session/prompt");
     drop(chain);
     let mut chain = Chain::start(&options, &clock);
-    replay(&mut chain.talk, "s");
+    chain.replay("s");
     let id = chain.prompt("s");
     assert_eq!(chain.refused("editor", id)["retryAfterSeconds"], 30);
+    // The agent may still work on the cancelled prompt.
+    clock.advance(30);
+    let id = chain.prompt("s");
+    assert_eq!(chain.refused("editor", id)["limit"], "prompts_at_once");
     clock.advance(30);
     chain.turn("s");
-}
-
-/// The conductor repeats the request that set up a session. Its id begins with `r:`.
-fn replay(talk: &mut Conversation, session: &str) {
-    let request = json!({ "jsonrpc": "2.0", "id": "r:1", "method": "session/new", "params": { "cwd": "/", "mcpServers": [] } });
-    talk.send_text("editor", &request.to_string());
-    let request = talk.receive("agent");
-    let answer = json!({ "id": request["id"], "result": { "sessionId": session } });
-    talk.send("agent", &answer.to_string());
-    talk.receive("editor");
+    chain.turn("s");
+    let id = chain.prompt("s");
+    assert_eq!(chain.refused("editor", id)["retryAfterSeconds"], 30);
 }
 
 /// A process of its own has lost its memory. It sees the restart by the repeated request.
@@ -44,7 +40,7 @@ fn a_restarted_process_begins_with_nothing() {
     let clock = TestClock::default();
     let limits = "--prompts-per-minute 2 --session-prompts-per-minute 3 --when-reached refuse";
     let mut chain = Chain::start(&options(limits), &clock);
-    replay(&mut chain.talk, "s");
+    chain.replay("s");
     let id = chain.prompt("s");
     let data = chain.refused("editor", id);
     assert_eq!(
