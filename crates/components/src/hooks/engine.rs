@@ -13,7 +13,7 @@ use tokio::sync::{Notify, RwLock};
 use super::event::{Contract, Event};
 use super::reply::{Decision, Reply};
 use super::run::{Runner, Surroundings, is_usable};
-use super::settings::{Hook, HookAction};
+use super::settings::Hook;
 use super::sources::Sources;
 use super::uses::ToolUses;
 use super::{Hooks, transcript};
@@ -186,8 +186,12 @@ impl Engine {
         let Ok(sources) = &self.sources else { return Vec::new() };
         let skipped = self.skipped(session);
         let project = self.sessions.with(session, |known| known.state.project.clone());
-        let project = project.iter().flat_map(|it| it.hooks_without(&skipped));
-        sources.hooks_without(&skipped).chain(project).cloned().collect()
+        let all = || std::iter::once(sources).chain(project.as_deref());
+        // Claude Code merges the settings of the user and of the project. So one of them disables the hooks of all.
+        let disables = all().any(Sources::disables_merged);
+        let of_agent: Vec<&Arc<Hook>> = all().flat_map(|it| it.hooks_of(&skipped)).collect();
+        let hooks = all().flat_map(|it| it.hooks_without(&skipped, disables));
+        hooks.filter(|hook| !of_agent.iter().any(|it| hook.is_done_by(it))).cloned().collect()
     }
 
     /// The hooks for an occasion. A command that several files name runs once.
@@ -202,7 +206,7 @@ impl Engine {
                 {
                     continue;
                 }
-                let same = selected.iter_mut().find(|it| same_action(&it.action, &hook.action));
+                let same = selected.iter_mut().find(|it| it.has_same_action(&hook));
                 match same {
                     Some(same) if same.strictness() < hook.strictness() => *same = hook,
                     Some(_) => {}
@@ -456,17 +460,6 @@ impl Engine {
             known.state.skipped = Some((agent, files.clone()));
             files
         })
-    }
-}
-
-fn same_action(one: &HookAction, other: &HookAction) -> bool {
-    match (one, other) {
-        (
-            HookAction::Command { command, args, .. },
-            HookAction::Command { command: other, args: other_args, .. },
-        ) => command.trim() == other.trim() && args == other_args,
-        (HookAction::Http { url, .. }, HookAction::Http { url: other, .. }) => url == other,
-        _ => false,
     }
 }
 

@@ -31,6 +31,17 @@ const INVALID: [&str; 4] = [
     "repetition operator missing expression",
 ];
 
+impl PartialEq for Matcher {
+    fn eq(&self, other: &Matcher) -> bool {
+        match (self, other) {
+            (Matcher::All, Matcher::All) | (Matcher::Nothing, Matcher::Nothing) => true,
+            (Matcher::Names(one), Matcher::Names(two)) => one == two,
+            (Matcher::Pattern(one), Matcher::Pattern(two)) => one.as_str() == two.as_str(),
+            _ => false,
+        }
+    }
+}
+
 impl Matcher {
     /// Reads a matcher.
     pub(crate) fn parse(text: Option<&str>) -> Result<Matcher, MatcherError> {

@@ -16,8 +16,10 @@ use super::event::{Contract, Event, NamedEvent};
 use super::matcher::{Matcher, MatcherError};
 use crate::mentions::MAX_FILE;
 
+mod hook;
 mod raw;
 
+pub(crate) use hook::{Hook, HookAction};
 use raw::{RawMembers, RawSettings, line_of, without_position};
 
 /// Hooks by event, as an options file writes them. The names of events are checked while the file is read.
@@ -164,62 +166,6 @@ fn check_kind(kind: &str) -> Result<(), String> {
     }
 }
 
-/// What a hook runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum HookAction {
-    Command { command: String, args: Option<Vec<String>>, shell: Option<String> },
-    Http { url: hyper::Uri, headers: BTreeMap<String, String>, allowed_env_vars: Vec<String> },
-}
-
-/// A hook that can run.
-#[derive(Debug, Clone)]
-pub(crate) struct Hook {
-    pub(crate) event: Event,
-    pub(crate) matcher: Matcher,
-    pub(crate) contract: Contract,
-    pub(crate) action: HookAction,
-    pub(crate) condition: Option<String>,
-    pub(crate) time: Option<Duration>,
-    pub(crate) blocks_on_failure: Option<bool>,
-    pub(crate) once: bool,
-    pub(crate) is_async: bool,
-    /// The file and line, for messages.
-    pub(crate) place: String,
-}
-
-impl Hook {
-    /// How much the hook can stop. Of two hooks with the same command, the stricter one runs.
-    pub(crate) fn strictness(&self) -> (bool, Option<bool>) {
-        // A hook without `onFailure` follows the option, so it is between `continue` and `block`.
-        let on_failure = match self.blocks_on_failure {
-            Some(false) => None,
-            None => Some(false),
-            Some(true) => Some(true),
-        };
-        (!self.is_async, on_failure)
-    }
-
-    /// Distinguishes the hook from others.
-    pub(crate) fn key(&self) -> String {
-        format!("{} {}", self.place, self.label())
-    }
-
-    /// The command or address, shortened and without secrets, for messages.
-    pub(crate) fn label(&self) -> String {
-        let text = match &self.action {
-            HookAction::Command { command, args: None, .. } => command.clone(),
-            HookAction::Command { command, args: Some(args), .. } => {
-                format!("{command} {}", args.join(" "))
-            }
-            HookAction::Http { url, .. } => url.to_string(),
-        };
-        let text = secrets::Secrets::standard().redact(&text);
-        let short: String = text.chars().take(80).collect();
-        let cut = if short.len() < text.len() { "…" } else { "" };
-        format!("{}{cut}", printable::one_line(&short))
-    }
-}
-
 /// Which hooks are accepted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Acceptance<'a> {
@@ -236,6 +182,8 @@ pub(crate) struct Acceptance<'a> {
 pub(crate) struct LoadedHooks {
     pub(crate) hooks: Vec<Arc<Hook>>,
     pub(crate) notes: Vec<String>,
+    /// Whether the file disables all hooks.
+    pub(crate) disables: bool,
 }
 
 /// Where a handler is written.
@@ -301,7 +249,8 @@ impl LoadedHooks {
             loaded.check_outside(&name, &Place { file, line: line_of(text, raw) }, acceptance)?;
         }
         if settings.disable_all_hooks {
-            loaded.notes.push(format!("{file} disables its hooks with disableAllHooks"));
+            loaded.notes.push(format!("{file} disables hooks with disableAllHooks"));
+            loaded.disables = true;
             return Ok(loaded);
         }
         for (event, raw_groups) in settings.hooks.unwrap_or_default().0 {

@@ -18,6 +18,9 @@ use crate::mentions::Mentions;
 pub(crate) struct HookFile {
     pub(crate) path: PathBuf,
     pub(crate) hooks: Vec<Arc<Hook>>,
+    /// Whether Claude Code merges it with other settings: it is that of the user or of the project.
+    is_merged: bool,
+    disables: bool,
 }
 
 /// The hooks of all sessions.
@@ -73,7 +76,8 @@ impl Sources {
                 )
             })?;
             let accepted = acceptance(options, false);
-            sources.keep(&path, LoadedHooks::of_bytes(&bytes, &path, contract, accepted)?);
+            let loaded = LoadedHooks::of_bytes(&bytes, &path, contract, accepted)?;
+            sources.keep(&path, loaded, contract == Contract::Claude);
         }
         Ok(sources)
     }
@@ -123,22 +127,39 @@ impl Sources {
         if is_named && loaded.hooks.is_empty() && loaded.notes.is_empty() {
             self.notes.push(format!("{} has no hooks", path.display()));
         }
-        self.keep(path, loaded);
+        self.keep(path, loaded, contract == Contract::Claude && !is_named);
         Ok(())
     }
 
-    fn keep(&mut self, path: &Path, loaded: LoadedHooks) {
-        self.notes.extend(loaded.notes);
-        self.files.push(HookFile { path: path.to_owned(), hooks: loaded.hooks });
+    fn keep(&mut self, path: &Path, loaded: LoadedHooks, is_merged: bool) {
+        let LoadedHooks { hooks, notes, disables } = loaded;
+        self.notes.extend(notes);
+        self.files.push(HookFile { path: path.to_owned(), hooks, is_merged, disables });
     }
 
-    /// The hooks that do not belong to one of these files.
+    /// Whether a file disables the hooks of all settings that Claude Code merges.
+    pub(crate) fn disables_merged(&self) -> bool {
+        self.files.iter().any(|file| file.is_merged && file.disables)
+    }
+
+    /// The hooks that do not belong to one of these files, and perhaps not to merged settings.
     pub(crate) fn hooks_without<'a>(
         &'a self,
         skipped: &'a [PathBuf],
+        without_merged: bool,
     ) -> impl Iterator<Item = &'a Arc<Hook>> {
-        let files = self.files.iter().filter(|file| !skipped.contains(&file.path));
-        self.own.iter().chain(files.flat_map(|file| &file.hooks))
+        let runs = move |file: &&HookFile| {
+            !skipped.contains(&file.path) && !(file.is_merged && without_merged)
+        };
+        self.own.iter().chain(self.files.iter().filter(runs).flat_map(|file| &file.hooks))
+    }
+
+    /// The hooks of these files.
+    pub(crate) fn hooks_of<'a>(
+        &'a self,
+        files: &'a [PathBuf],
+    ) -> impl Iterator<Item = &'a Arc<Hook>> {
+        self.files.iter().filter(|file| files.contains(&file.path)).flat_map(|file| &file.hooks)
     }
 
     /// The files that the agent runs itself.
@@ -212,11 +233,20 @@ fn runs_itself(agent: AgentKind, path: &Path, directory: &Path) -> bool {
         AgentKind::Qwen => ("", ".qwen", &["settings.json"]),
         _ => return false,
     };
-    let own = Some(directory).filter(|it| !it.as_os_str().is_empty()).map(|it| it.join(folder));
-    let folders = user_folder(variable, folder).into_iter().chain(own);
+    let own = Some(directory).filter(|it| !it.as_os_str().is_empty());
+    let above = own.filter(|_| agent == AgentKind::Codex).map(folders_of_repository);
+    let own = own.map(Path::to_owned).into_iter().chain(above.into_iter().flatten());
+    let folders = user_folder(variable, folder).into_iter().chain(own.map(|it| it.join(folder)));
     let mut files = folders.flat_map(|it| names.iter().map(move |name| it.join(name)));
     let path = resolved(path);
     files.any(|file| resolved(&file) == path)
+}
+
+/// The folders above this one, up to the root of its repository. None without a repository.
+fn folders_of_repository(directory: &Path) -> Vec<PathBuf> {
+    let folders: Vec<&Path> = directory.ancestors().collect();
+    let root = folders.iter().position(|it| it.join(".git").exists());
+    folders[..root.map_or(0, |it| it + 1)].iter().map(|it| it.to_path_buf()).collect()
 }
 
 fn resolved(path: &Path) -> PathBuf {

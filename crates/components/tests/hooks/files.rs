@@ -87,6 +87,68 @@ fn the_same_command_of_two_files_runs_once_and_a_file_can_disable_its_hooks() {
     assert_eq!(runs(&folder, "goose", &options), 0);
 }
 
+/// The agent runs a hook of its own file. The same hook in another file would run a second time.
+#[test]
+fn a_hook_that_the_agent_runs_itself_does_not_run_from_another_file() {
+    let folder = Folder::new("not-twice");
+    let text = settings(&folder, &folder.record("input"));
+    folder.write(".claude/settings.json", &text);
+    let mut options = folder.options(&[("UserPromptSubmit", "", &folder.record("input"))]);
+    options["settings"] = json!([folder.write("team.json", &text)]);
+    options["project_hooks"] = json!(true);
+    let claude = "@agentclientprotocol/claude-agent-acp";
+    assert_eq!(runs(&folder, claude, &options), 0);
+    assert_eq!(runs(&folder, "goose", &options), 1);
+    // A stricter hook, and one of another event, are not the same.
+    let mut stricter: Value = serde_json::from_str(&text).unwrap();
+    stricter["hooks"]["UserPromptSubmit"][0]["hooks"][0]["onFailure"] = json!("block");
+    options["settings"] = json!([folder.write("team.json", &stricter.to_string())]);
+    assert_eq!(runs(&folder, claude, &options), 1);
+    options["settings"] = json!([]);
+    options["hooks"] = json!({ "Stop": options["hooks"]["UserPromptSubmit"] });
+    assert_eq!(runs(&folder, claude, &options), 0);
+}
+
+/// Codex reads `.codex` in all folders up to the root of the repository.
+#[test]
+fn codex_runs_the_hooks_of_the_root_of_the_repository_itself() {
+    let folder = Folder::new("codex-root");
+    folder.write(".git/HEAD", "");
+    folder.write("deep/sub/x", "");
+    let hooks = json!({ "hooks": { "UserPromptSubmit": [
+        { "hooks": [{ "type": "command", "command": folder.record("input") }] },
+    ]}});
+    let mut options = folder.options(&[]);
+    options["codex"] = json!([folder.write(".codex/hooks.json", &hooks.to_string())]);
+    for (agent, count) in [("codex-acp", 0), ("goose", 1)] {
+        let _ = fs::remove_file(folder.path("input"));
+        let conversation = Conversation::new(component(&[], options.clone()));
+        let talk = Talk { conversation, id: 0 }.initialized(agent, 1);
+        let mut talk = talk.with_session(&folder.0.join("deep/sub"));
+        talk.prompt("go");
+        talk.expect_prompt(&["go"]);
+        assert_eq!(folder.inputs("input").len(), count, "{agent}");
+    }
+}
+
+/// Claude Code merges the settings of the user and of a project.
+#[test]
+fn one_of_the_merged_settings_disables_the_hooks_of_all() {
+    let folder = Folder::new("merged");
+    let text = settings(&folder, &folder.record("input"));
+    folder.write(".claude/settings.json", &text);
+    folder.write(".claude/settings.local.json", "{\"disableAllHooks\": true}");
+    let mut options = folder.options(&[]);
+    options["project_hooks"] = json!(true);
+    assert_eq!(runs(&folder, "goose", &options), 0);
+    // Other files are not disabled.
+    options["settings"] = json!([folder.write("team.json", &text)]);
+    assert_eq!(runs(&folder, "goose", &options), 1);
+    folder.write(".claude/settings.local.json", "{}");
+    options["settings"] = json!([]);
+    assert_eq!(runs(&folder, "goose", &options), 1);
+}
+
 #[test]
 fn a_hook_with_once_runs_once_in_a_session_and_one_with_async_holds_nothing() {
     let folder = Folder::new("once-async");
