@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use acp_proxy_core::Side;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -106,8 +107,8 @@ impl Notification for ScpLogMessage {
     const SENDER: Option<Side> = Some(Side::Agent);
 }
 
-/// What a [`Metric`] measures, and what its value means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+/// What a [`Metric`] measures, and what its value means. Its name may be in upper or lower case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricKind {
     /// A number of events that only grows. The value is added to it.
@@ -117,6 +118,18 @@ pub enum MetricKind {
     Gauge,
     /// A distribution, such as that of durations in seconds. The value is one observation.
     Histogram,
+}
+
+impl<'de> Deserialize<'de> for MetricKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MetricKind, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        match name.to_ascii_lowercase().as_str() {
+            "counter" => Ok(MetricKind::Counter),
+            "gauge" => Ok(MetricKind::Gauge),
+            "histogram" => Ok(MetricKind::Histogram),
+            _ => Err(D::Error::unknown_variant(&name, &["counter", "gauge", "histogram"])),
+        }
+    }
 }
 
 /// A measured value: the notification `_proxy/metric`. [`Context::send_metric`] sends one, and the built-in component
@@ -140,8 +153,9 @@ pub struct Metric {
     /// The value. It is 1 if it is absent.
     #[serde(default = "one")]
     pub value: f64,
-    /// Names and values that divide the metric. Use few different values: each combination is a separate series.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// Names and values that divide the metric. Use few different values: each combination is a separate series. In JSON, a
+    /// value may also be a number or a boolean.
+    #[serde(default, deserialize_with = "labels", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// A description in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,6 +167,18 @@ pub struct Metric {
 
 fn one() -> f64 {
     1.0
+}
+
+fn labels<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    let labels = BTreeMap::<String, Value>::deserialize(deserializer)?;
+    let text = |(name, value): (String, Value)| match value {
+        Value::String(text) => Ok((name, text)),
+        Value::Number(_) | Value::Bool(_) => Ok((name, value.to_string())),
+        _ => Err(D::Error::custom("a label is a text, a number or a boolean")),
+    };
+    labels.into_iter().map(text).collect()
 }
 
 impl Metric {

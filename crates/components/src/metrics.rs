@@ -32,6 +32,7 @@ use acp_wire::telemetry::METRIC;
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::catalog::{BuiltIn, OptionError};
 use crate::options::Interval;
@@ -98,7 +99,7 @@ impl BuiltIn for Metrics {
             }
         }
         if let Some(path) = &self.path() {
-            file::replace(path, &self.measured.text(Format::Prometheus)).map_err(|error| {
+            file::check(path, &self.measured.text(Format::Prometheus)).map_err(|error| {
                 let why = format!("--file: cannot write {}: {error}", path.display());
                 OptionError { kind: ErrorKind::UnwritableFile, why }
             })?;
@@ -112,14 +113,21 @@ impl BuiltIn for Metrics {
         let measured = self.measured.clone();
         let proxy = Proxy::new(Metrics::NAME)
             .observe(move |from, message| measured.pass(from, message, Instant::now()));
-        let measured = self.measured.clone();
+        let (warn, mut warnings) = unbounded_channel::<String>();
+        let (measured, warn_of_chain) = (self.measured.clone(), warn.clone());
         let proxy = collector.watch(proxy, &[METRIC], move |component, call| {
             let name = component.as_deref().unwrap_or("unknown");
-            measured.report(name, name, call);
+            measured.report(name, name, call).map(|line| warn.send(line));
         });
         let measured = self.measured.clone();
         let proxy = proxy.observe_chain(move |event| {
-            measured.on_event(&collector, event, Instant::now());
+            let line = measured.on_event(&collector, event, Instant::now());
+            line.map(|line| warn_of_chain.send(line));
+        });
+        let proxy = proxy.on_start(async move |context| {
+            while let Some(line) = warnings.recv().await {
+                context.log(line);
+            }
         });
         let options = self.clone();
         let proxy = proxy.status(move || options.status());

@@ -9,7 +9,7 @@ use acp_wire::acp;
 use super::labels::{self, MessageKind, MethodNumber, Methods, OTHER, PermissionRequest};
 use super::registry::{Named, Registry, SeriesId};
 use crate::agents::AgentInfo;
-use crate::sessions::{DEFAULT_LIMIT, Sessions, text};
+use crate::sessions::{DEFAULT_LIMIT, Sessions, session_key, text};
 use crate::usage::{Certainty, Delta, MessageMeter};
 
 /// How many requests may be open. Further ones are not measured.
@@ -117,6 +117,13 @@ pub(super) struct Passed {
 }
 
 impl Conversation {
+    /// The state after a restart: what the agent has reported so far is known, and is not counted again.
+    pub(super) fn restarted(self) -> Conversation {
+        let Conversation { mut usage, agent, agents, .. } = self;
+        usage.restart();
+        Conversation { usage, agent, agents, ..Conversation::default() }
+    }
+
     /// Measures a message from this side.
     pub(super) fn pass(
         &mut self,
@@ -338,6 +345,7 @@ impl Conversation {
 
     fn on_tool_call(&self, registry: &mut Registry, session: &str, update: &Json, now: Instant) {
         let Some(id) = text(Some(update), "toolCallId") else { return };
+        let id = session_key(&id).into_owned();
         let kind = text(Some(update), "kind").map(|it| labels::one_of(&it, &TOOL_KINDS));
         let status = text(Some(update), "status").unwrap_or_default();
         let ended = FINAL.iter().find(|it| **it == status);

@@ -21,6 +21,17 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     renamed
 }
 
+/// Checks that a file can be replaced. If it exists, it stays: a chain that runs may write to it.
+pub(super) fn check(path: &Path, text: &str) -> io::Result<()> {
+    if path.is_dir() || !path.exists() {
+        return replace(path, text);
+    }
+    let beside = beside(path)?;
+    let _ = fs::remove_file(&beside);
+    create(&beside)?;
+    fs::remove_file(&beside)
+}
+
 /// A name in the same folder that no other process uses.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -53,12 +64,14 @@ mod tests {
         symlink(&other, &path).expect("a link");
         replace(&path, "one\n").expect("written");
         replace(&path, "two\n").expect("written");
+        check(&path, "three\n").expect("it can be replaced");
         assert_eq!(fs::read_to_string(&path).expect("readable"), "two\n");
         assert_eq!(fs::read_to_string(&other).expect("readable"), "kept");
         let metadata = fs::symlink_metadata(&path).expect("it exists");
         assert!(metadata.is_file());
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(&folder).expect("ours").count(), 2, "nothing is left beside it");
+        assert!(check(&folder, "x").is_err());
         assert!(replace(&folder, "x").expect_err("a folder").to_string().contains("directory"));
         assert!(replace(&folder.join("no/such"), "x").is_err());
         fs::remove_dir_all(folder).expect("ours");

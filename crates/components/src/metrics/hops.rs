@@ -36,7 +36,8 @@ pub(super) struct Hops {
     received: BTreeMap<(u16, Id), Received>,
     /// The methods of the requests that a component has sent, until they are answered.
     sent: BTreeMap<(u16, Id), MethodNumber>,
-    permissions: BTreeMap<String, OpenPermission>,
+    permissions: BTreeMap<PermissionKey, OpenPermission>,
+    last_permission: u64,
     /// Whether the chain is observed. If not, nothing is known about restarts.
     pub(super) is_attached: bool,
 }
@@ -45,17 +46,21 @@ pub(super) struct Hops {
 struct Received {
     method: MethodNumber,
     since: Instant,
-    /// The key of the permission request.
-    permission: Option<String>,
+    permission: Option<PermissionKey>,
 }
+
+/// The key of a permission request: what it is about, and a number, because several requests may be about the same.
+type PermissionKey = (String, u64);
 
 /// A permission request on its way.
 #[derive(Debug)]
 struct OpenPermission {
     request: PermissionRequest,
     since: Instant,
-    /// How many components have received and not answered it.
-    hops: usize,
+    /// The components that have received it.
+    seen_by: Vec<u16>,
+    /// Those that have received and not answered it.
+    open_at: Vec<u16>,
     /// The decision so far, and the component that has made it: the first that has answered, or a later one that has
     /// answered something else.
     decision: Option<(&'static str, String)>,
@@ -198,14 +203,42 @@ impl Hops {
             true => PermissionRequest::read(call),
             false => None,
         };
-        let key = permission.as_ref().map(|it| it.key.clone());
-        if let Some(request) = permission {
-            let new = |request| OpenPermission { request, since: now, hops: 0, decision: None };
-            let open = self.permissions.entry(request.key.clone()).or_insert_with(|| new(request));
-            open.hops += 1;
-        }
-        let received = Received { method, since: now, permission: key };
+        let permission = permission.map(|request| self.receive_permission(number, request, now));
+        let received = Received { method, since: now, permission };
         self.received.insert((number, id.detached()), received);
+    }
+
+    /// A component has received a permission request: an earlier one on its way, or a new one. Requests about the same tool
+    /// call keep their order.
+    fn receive_permission(
+        &mut self,
+        number: u16,
+        request: PermissionRequest,
+        now: Instant,
+    ) -> PermissionKey {
+        let about = request.key.clone();
+        let same = || self.permissions.range((about.clone(), 0)..=(about.clone(), u64::MAX));
+        let is_new_here = |it: &OpenPermission| !it.seen_by.contains(&number);
+        // A component may ask the same question again.
+        let is_answered_here = |it: &OpenPermission| !it.open_at.contains(&number);
+        let known = same().find(|(_, it)| is_new_here(it));
+        let known = known.or_else(|| same().find(|(_, it)| is_answered_here(it)));
+        let key = known.map(|(key, _)| key.clone()).unwrap_or_else(|| {
+            self.last_permission += 1;
+            (about.clone(), self.last_permission)
+        });
+        let open = self.permissions.entry(key.clone()).or_insert_with(|| OpenPermission {
+            request,
+            since: now,
+            seen_by: Vec::new(),
+            open_at: Vec::new(),
+            decision: None,
+        });
+        if is_new_here(open) {
+            open.seen_by.push(number);
+        }
+        open.open_at.push(number);
+        key
     }
 
     /// A component has sent a message.
@@ -233,7 +266,7 @@ impl Hops {
                 let method = (received.method, methods.name(received.method));
                 self.record(registry, (number, component), method, Ending::of(outcome), seconds);
                 if let Some(key) = received.permission {
-                    self.on_decision(registry, &key, component, outcome, now);
+                    self.on_decision(registry, &key, (number, component), outcome, now);
                 }
             }
         }
@@ -243,18 +276,18 @@ impl Hops {
     fn on_decision(
         &mut self,
         registry: &mut Registry,
-        key: &str,
-        component: &str,
+        key: &PermissionKey,
+        (number, component): (u16, &str),
         outcome: &Outcome,
         now: Instant,
     ) {
         let Some(open) = self.permissions.get_mut(key) else { return };
-        open.hops -= 1;
+        open.open_at.retain(|it| *it != number);
         let decision = open.request.decision(outcome);
         if open.decision.as_ref().is_none_or(|(earlier, _)| *earlier != decision) {
             open.decision = Some((decision, component.to_owned()));
         }
-        if open.hops > 0 {
+        if !open.open_at.is_empty() {
             return;
         }
         if let Some(OpenPermission { since, decision: Some((decision, by)), .. }) =

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use acp_proxy::{Call, Json, Outcome, Side};
 use acp_wire::code;
 
+use crate::sessions::session_key;
+
 /// How many methods are distinguished. Further ones are `other`.
 const MAX_METHODS: usize = 64;
 
@@ -120,9 +122,10 @@ pub(super) fn one_of(value: &str, values: &[&'static str]) -> &'static str {
     values.iter().find(|it| **it == value).copied().unwrap_or("other")
 }
 
-/// A permission request: what identifies it on all its hops, and the kinds of its options.
+/// A permission request: what it is about, on all its hops, and the kinds of its options.
 #[derive(Debug)]
 pub(super) struct PermissionRequest {
+    /// The session and the tool call. Several requests may have the same.
     pub(super) key: String,
     options: Vec<(String, &'static str)>,
 }
@@ -141,7 +144,8 @@ impl PermissionRequest {
             let kind = text(option.member("kind")).unwrap_or_default();
             Some((text(option.member("optionId"))?, one_of(&kind, &KINDS)))
         });
-        Some(PermissionRequest { key: format!("{session}\n{call}"), options: options.collect() })
+        let key = format!("{}\n{}", session_key(&session), session_key(&call));
+        Some(PermissionRequest { key, options: options.collect() })
     }
 
     /// The decision in an answer: the kind of the chosen option.

@@ -1,10 +1,12 @@
 //! The metrics that other components send: `_proxy/metric`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use acp_proxy::{Metric, MetricKind};
+use acp_proxy::{Call, Metric, MetricKind};
+use acp_wire::printable::one_line;
 
 use super::registry::{Kind, Named, Registry, has_secret};
+use crate::sessions::text;
 
 /// From how many places of the chain metrics may come. Those of further ones are not counted.
 const MAX_PLACES: usize = 64;
@@ -22,6 +24,9 @@ const MAX_NAME: usize = 100;
 /// What the names of metrics of other components begin with.
 const PREFIX: &str = "conductor_component_";
 
+/// Why a metric is not counted.
+const OTHER_KIND: &str = "a metric of this name has another kind";
+
 /// Metrics of built-in components that have a name without the prefix.
 const OWN: [(&str, Kind, Named); 2] = [
     ("redactions", Kind::Counter, Named::Redactions),
@@ -32,22 +37,21 @@ const OWN: [(&str, Kind, Named); 2] = [
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     series: BTreeMap<String, usize>,
+    /// The places from which a metric was not counted.
+    warned: BTreeSet<String>,
 }
 
 impl Reported {
-    /// Counts a metric from a place of the chain, with the name of the component. What does not fit the limits is counted as dropped.
-    pub(super) fn add(&mut self, registry: &mut Registry, from: (&str, &str), metric: &Metric) {
-        if self.try_add(registry, from, metric).is_none() {
-            registry.count_dropped();
-        }
-    }
-
-    fn try_add(
+    /// Counts a metric from a place of the chain, with the name of the component.
+    ///
+    /// # Errors
+    /// It does not fit the limits.
+    pub(super) fn add(
         &mut self,
         registry: &mut Registry,
         (place, component): (&str, &str),
         metric: &Metric,
-    ) -> Option<()> {
+    ) -> Result<(), &'static str> {
         let kind = match metric.kind {
             MetricKind::Counter => Kind::Counter,
             MetricKind::Gauge => Kind::Gauge,
@@ -55,7 +59,12 @@ impl Reported {
         };
         // Negative observations of a histogram are invalid in OpenMetrics.
         let is_valid = metric.value.is_finite() && (kind == Kind::Gauge || metric.value >= 0.0);
-        let name = name(&metric.name, kind).filter(|_| is_valid)?;
+        if !is_valid {
+            return Err("its value is negative or not finite");
+        }
+        let name = name(&metric.name, kind).ok_or(
+            "its name is empty, longer than 100 bytes, or has other characters than a-z, A-Z, 0-9 and _",
+        )?;
         let help = metric.help.as_deref().unwrap_or_default();
         let help = &help[..help.floor_char_boundary(200)];
         let own = OWN.iter().find(|(own, own_kind, _)| *own == name && *own_kind == kind);
@@ -63,7 +72,7 @@ impl Reported {
         for (name, value) in &metric.labels {
             let is_own = matches!(name.as_str(), "component" | "le" | "quantile");
             if !is_label(name) || is_own || labels.len() > MAX_LABELS {
-                return None;
+                return Err("it has more than 8 labels, or a label with a name that is not valid");
             }
             labels.push((name, value));
         }
@@ -78,18 +87,41 @@ impl Reported {
                 let count = self.series.get(place).copied();
                 let is_full = count.map_or(self.series.len() >= MAX_PLACES, |it| it >= MAX_SERIES);
                 let mut names = metric.labels.keys().chain([&metric.name]);
-                if is_full || names.any(|name| has_secret(name)) {
-                    return None;
+                if is_full {
+                    return Err("there are too many series, or too many components");
+                }
+                if names.any(|name| has_secret(name)) {
+                    return Err("a name in it looks like a secret");
                 }
                 let family = match own {
                     Some((_, _, named)) => *named as usize,
-                    None => registry.family(&name, kind, help)?,
+                    None => registry.family(&name, kind, help).ok_or(OTHER_KIND)?,
                 };
                 *self.series.entry(place.to_owned()).or_default() += 1;
                 family
             }
         };
-        registry.report(family, &labels, metric.value).then_some(())
+        match registry.report(family, &labels, metric.value) {
+            true => Ok(()),
+            false => Err("there are too many series"),
+        }
+    }
+
+    /// What the user should know about a metric that was not counted. Only the first one of each place is told.
+    pub(super) fn warning(&mut self, from: (&str, &str), call: &Call, why: &str) -> Option<String> {
+        let (place, component) = from;
+        if self.warned.contains(place) || self.warned.len() >= MAX_PLACES {
+            return None;
+        }
+        self.warned.insert(place.to_owned());
+        let name = call.params.as_ref().and_then(|it| text(Some(it), "name")).unwrap_or_default();
+        let name =
+            if has_secret(&name) { "…" } else { &name[..name.floor_char_boundary(MAX_NAME)] };
+        Some(format!(
+            "the metric `{}` of {} is not counted: {why}. Further ones are only counted in conductor_metrics_dropped_total",
+            one_line(name),
+            one_line(component)
+        ))
     }
 
     /// How many series other components have in all.

@@ -36,7 +36,7 @@ impl Measured {
     /// The component has started again: it has lost its connections, and keeps what it has counted.
     pub(super) fn restart(&self) {
         let mut state = self.state();
-        state.conversation = Conversation::default();
+        state.conversation = std::mem::take(&mut state.conversation).restarted();
         state.conversation.counts_permissions = !state.hops.is_attached;
     }
 
@@ -50,8 +50,13 @@ impl Measured {
         }
     }
 
-    /// Measures an event of the chain.
-    pub(super) fn on_event(&self, collector: &Collector, event: &ChainEvent<'_>, now: Instant) {
+    /// Measures an event of the chain. Returns what the user should know.
+    pub(super) fn on_event(
+        &self,
+        collector: &Collector,
+        event: &ChainEvent<'_>,
+        now: Instant,
+    ) -> Option<String> {
         if let Some((place, call)) = collector.on_event(event) {
             return self.report(place, &telemetry::sender(place, call.params.as_ref()), call);
         }
@@ -73,18 +78,24 @@ impl Measured {
             }
             _ => {}
         }
+        None
     }
 
-    /// Counts a metric that another component has sent. `place` is where it comes from, and has the limits.
-    pub(super) fn report(&self, place: &str, component: &str, call: &Call) {
+    /// Counts a metric that another component has sent. `place` is where it comes from, and has the limits. Returns what
+    /// the user should know.
+    pub(super) fn report(&self, place: &str, component: &str, call: &Call) -> Option<String> {
         if !call.is(METRIC) {
-            return;
+            return None;
         }
         let State { registry, reported, .. } = &mut *self.state();
-        match Metric::from_call(call) {
-            Ok(Some(metric)) => reported.add(registry, (place, component), &metric),
-            _ => registry.count_dropped(),
-        }
+        let from = (place, component);
+        let added = match Metric::from_call(call) {
+            Ok(Some(metric)) => reported.add(registry, from, &metric),
+            _ => Err("it has no name, its value is not a number, or its kind is not known"),
+        };
+        let why = added.err()?;
+        registry.count_dropped();
+        reported.warning(from, call, why)
     }
 
     /// The metrics as text.

@@ -45,7 +45,9 @@ impl Clock {
 fn the_time_of_each_component_and_who_decides_a_permission_are_measured() {
     let (measured, collector, mut clock) =
         (Measured::default(), Collector::default(), Clock(Instant::now()));
-    let mut event = |event: ChainEvent<'_>| measured.on_event(&collector, &event, clock.tick());
+    let mut event = |event: ChainEvent<'_>| {
+        assert_eq!(measured.on_event(&collector, &event, clock.tick()), None);
+    };
     event(ChainEvent::Attached);
     event(ChainEvent::Started { component: "agent", restarts: 0 });
     event(ChainEvent::Started { component: "agent", restarts: 1 });
@@ -302,6 +304,124 @@ fn memory_is_bounded_with_many_sessions_requests_and_methods() {
         !text.contains("\"s1\"") && text.contains("method=\"other\""),
         "no session id is a label"
     );
+}
+
+/// Agents may ask several questions at once about one tool call, or about none.
+#[test]
+fn each_of_several_permission_requests_about_one_tool_call_is_counted() {
+    for call in [r#","toolCall":{"toolCallId":"t"}"#, ""] {
+        let (measured, collector, now) =
+            (Measured::default(), Collector::default(), Instant::now());
+        let event = |event: ChainEvent<'_>| measured.on_event(&collector, &event, now);
+        event(ChainEvent::Attached);
+        let ask = |id: &str| {
+            let options =
+                r#"[{"optionId":"a","kind":"allow_once"},{"optionId":"b","kind":"reject_once"}]"#;
+            message(&format!(
+                r#"{{"id":"{id}","method":"session/request_permission","params":{{"sessionId":"s"{call},"options":{options}}}}}"#
+            ))
+        };
+        let choose = |id: &str, option: &str| {
+            let outcome =
+                format!(r#"{{"outcome":{{"outcome":"selected","optionId":"{option}"}}}}"#);
+            message(&format!(r#"{{"id":"{id}","result":{outcome}}}"#))
+        };
+        let toward = Side::Editor;
+        for id in ["1", "2", "3"] {
+            event(ChainEvent::Arrived { component: "agent", toward, message: &ask(id) });
+            event(ChainEvent::Delivered { component: "gate", toward, message: &ask(id) });
+        }
+        for id in ["x1", "x2", "x3"] {
+            event(ChainEvent::Arrived { component: "gate", toward, message: &ask(id) });
+            event(ChainEvent::Delivered { component: "outer", toward, message: &ask(id) });
+        }
+        let toward = Side::Agent;
+        for (id, option) in [("x2", "b"), ("x1", "a"), ("x3", "a")] {
+            let answer = choose(id, option);
+            event(ChainEvent::Arrived { component: "outer", toward, message: &answer });
+            event(ChainEvent::Delivered { component: "gate", toward, message: &answer });
+            let answer = choose(&id[1..], option);
+            event(ChainEvent::Arrived { component: "gate", toward, message: &answer });
+            event(ChainEvent::Delivered { component: "agent", toward, message: &answer });
+        }
+        let all = samples(&measured);
+        let count = |decision: &str| {
+            all[&format!(
+                r#"conductor_permission_requests_total{{by="editor",decision="{decision}"}}"#
+            )]
+        };
+        assert_eq!((count("allow_once"), count("reject_once")), (2.0, 1.0), "{all:#?}");
+        assert_eq!(measured.sizes()[0], 0, "no request is open");
+    }
+}
+
+/// A session's cost so far is not consumed again because the component or its process was restarted.
+#[test]
+fn a_restart_does_not_count_the_cost_of_a_session_again() {
+    let (measured, now) = (Measured::default(), Instant::now());
+    let set_up = |measured: &Measured, id: &str| {
+        let new = format!(r#"{{"id":"{id}","method":"session/new","params":{{"cwd":"/"}}}}"#);
+        let answer = format!(r#"{{"id":"{id}","result":{{"sessionId":"s"}}}}"#);
+        measured.pass(Side::Editor, &message(&new), now);
+        measured.pass(Side::Agent, &message(&answer), now);
+    };
+    let report = |measured: &Measured, amount: u32| {
+        let update = format!(
+            r#"{{"sessionUpdate":"usage_update","used":1,"size":9,"cost":{{"amount":{amount},"currency":"USD"}}}}"#
+        );
+        let params = format!(r#"{{"sessionId":"s","update":{update}}}"#);
+        let update = format!(r#"{{"method":"session/update","params":{params}}}"#);
+        measured.pass(Side::Agent, &message(&update), now);
+    };
+    let cost = |measured: &Measured| {
+        let name = r#"conductor_cost_total{agent="unknown",currency="USD"}"#;
+        samples(measured)[name]
+    };
+    set_up(&measured, "1");
+    report(&measured, 5);
+    measured.restart();
+    set_up(&measured, "r:1");
+    report(&measured, 6);
+    assert_eq!(cost(&measured), 6.0);
+    // Another process has no memory. What the agent reports first may be old.
+    let measured = Measured::default();
+    set_up(&measured, "r:1");
+    report(&measured, 6);
+    report(&measured, 8);
+    assert_eq!(cost(&measured), 2.0);
+}
+
+#[test]
+fn the_first_metric_of_a_component_that_is_not_counted_is_told() {
+    let (measured, collector) = (Measured::default(), Collector::default());
+    measured.on_event(&collector, &ChainEvent::Attached, Instant::now());
+    let report = |component: &str, params: &str| {
+        let call = metric(params);
+        let event = ChainEvent::Telemetry { component, call: &call };
+        measured.on_event(&collector, &event, Instant::now())
+    };
+    let line = report("a", r#"{"name":"hits","value":-1}"#).expect("a warning");
+    assert!(
+        line.starts_with("the metric `hits` of a is not counted: its value is negative"),
+        "{line}"
+    );
+    assert_eq!(report("a", r#"{"name":"x","kind":"summary"}"#), None);
+    let line = report("b", r#"{"name":"x","kind":"summary"}"#).expect("a warning");
+    assert!(line.contains("`x` of b") && line.contains("its kind is not known"), "{line}");
+    let line = report("c", r#"{"name":"ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"}"#);
+    assert!(line.is_some_and(|it| it.contains("`…` of c") && !it.contains("a1B2")));
+}
+
+/// Components in other languages are lax about types.
+#[test]
+fn labels_may_be_numbers_and_kinds_in_upper_case() {
+    let (measured, collector) = (Measured::default(), Collector::default());
+    let params = r#"{"name":"size","kind":"GAUGE","value":3,"labels":{"code":200,"ok":true}}"#;
+    let call = metric(params);
+    let event = ChainEvent::Telemetry { component: "a", call: &call };
+    assert_eq!(measured.on_event(&collector, &event, Instant::now()), None);
+    let name = r#"conductor_component_size{code="200",component="a",ok="true"}"#;
+    assert_eq!(samples(&measured)[name], 3.0);
 }
 
 #[test]
