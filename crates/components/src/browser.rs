@@ -7,6 +7,10 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How long the browser may take to read the file.
+const READ: Duration = Duration::from_secs(60);
 
 /// Opens an address.
 ///
@@ -36,9 +40,13 @@ fn start(file: PathBuf) -> io::Result<()> {
         () if cfg!(windows) => Command::new("explorer"),
         () => Command::new("xdg-open"),
     };
-    command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn()?;
     // Some programs stay in the foreground as long as the browser runs.
     std::thread::spawn(move || child.wait());
+    std::thread::spawn(move || {
+        std::thread::sleep(READ);
+        let _ = fs::remove_file(file);
+    });
     Ok(())
 }

@@ -168,6 +168,11 @@ impl BuiltIn for Budget {
                 });
             }
         }
+        if self.ask_timeout.is_some() && self.when_spent != WhenSpent::Ask {
+            return Err(misused(
+                "--ask-timeout is only for --when-spent ask; add that, or leave --ask-timeout out",
+            ));
+        }
         if self.keep.0 < Duration::from_secs(86_400) {
             return Err(misused("--keep is less than a day; write at least 1d"));
         }
@@ -416,9 +421,10 @@ impl Handle {
             .title(format!("Budget spent: {account}. Send the prompt?"))
             .kind(ToolKind::Other)
             .status(ToolCallStatus::Pending);
+        let call = format!("budget-{}", self.guard().new_id());
         let request = RequestPermissionRequest::new(
             session.to_owned(),
-            ToolCallUpdate::new(format!("budget-{}", self.guard().new_id()), fields),
+            ToolCallUpdate::new(call.clone(), fields),
             vec![
                 option(ONCE, "Send this prompt", PermissionOptionKind::AllowOnce),
                 option(
@@ -435,7 +441,7 @@ impl Handle {
                 None => std::future::pending().await,
             }
         };
-        let question = Question::open(self, session);
+        let mut question = Question::open(self, next, session, call);
         let editor = next.editor();
         let response = tokio::select! {
             response = editor.request(request) => response,
@@ -443,7 +449,7 @@ impl Handle {
             () = question.cancelled.notified() => return Answer::Cancel,
             () = timeout => return Answer::Refuse,
         };
-        match response.map(|response| response.outcome) {
+        let answer = match response.map(|response| response.outcome) {
             Ok(RequestPermissionOutcome::Cancelled) => Answer::Cancel,
             Ok(RequestPermissionOutcome::Selected(selected)) => match &*selected.option_id.0 {
                 ONCE => Answer::Send,
@@ -455,28 +461,47 @@ impl Handle {
             },
             // An editor that cannot ask, and answers that are not known.
             _ => Answer::Refuse,
-        }
+        };
+        question.is_allowed = matches!(answer, Answer::Send);
+        answer
     }
 }
 
-/// A question to the user. Dropping it closes it.
+/// A question to the user. Dropping it closes it, and ends the tool call that the editor shows for it.
 struct Question<'a> {
     handle: &'a Handle,
+    next: &'a Next<Call>,
+    session: &'a str,
+    /// The id of the tool call.
+    call: String,
+    is_allowed: bool,
     /// Notified when the editor cancels the session.
     cancelled: Arc<Notify>,
 }
 
 impl Question<'_> {
-    fn open<'a>(handle: &'a Handle, session: &str) -> Question<'a> {
+    fn open<'a>(
+        handle: &'a Handle,
+        next: &'a Next<Call>,
+        session: &'a str,
+        call: String,
+    ) -> Question<'a> {
         let cancelled = Arc::<Notify>::default();
         handle.questions().push((session.to_owned(), cancelled.clone()));
-        Question { handle, cancelled }
+        Question { handle, next, session, call, is_allowed: false, cancelled }
     }
 }
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
         self.handle.questions().retain(|(_, it)| !Arc::ptr_eq(it, &self.cancelled));
+        let status = if self.is_allowed { "completed" } else { "failed" };
+        let update = json!({
+            "sessionUpdate": "tool_call_update", "toolCallId": self.call, "status": status,
+        });
+        let params = json!({ "sessionId": self.session, "update": update });
+        // Fails only when the connection has ended.
+        let _ = self.next.editor().notify_raw("session/update", params);
     }
 }
 

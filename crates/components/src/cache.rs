@@ -1,13 +1,14 @@
 //! The component `cache`: records what the agent answers, and replays it for the same conversation. The agent
 //! `replay-agent` replays without any other agent.
 //!
-//! - `names`: placeholders for ids and paths; `raw`: changes the strings of a JSON text
+//! - `names`: placeholders for ids and paths; `in_text`: finds these in texts; `raw`: changes the strings of a JSON text
 //! - `recording`: what is recorded; `key`: finds it; `got`: what the agent did; `storage`: the file
 //! - `lane`: the position of a session in the recording
 //! - `player` and `play`: replay a session; `not_recorded`: describes what is missing
 //! - `state`: the sessions of a connection
 
 mod got;
+mod in_text;
 mod key;
 mod lane;
 mod names;

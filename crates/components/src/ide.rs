@@ -128,7 +128,8 @@ impl BuiltIn for Ide {
     fn build(&self) -> acp_proxy::Component {
         let read_only = self.read_only;
         let asking = Asking(self.turn_ends.clone());
-        let proxy = self.turn_ends.watch(Proxy::new(Self::NAME), &TOOLS);
+        // The names of the others are words that other tools use as well, and they do not wait for the user.
+        let proxy = self.turn_ends.watch(Proxy::new(Self::NAME), &["apply_edit"]);
         add_tools(proxy, &asking)
             .tool_server_name(SERVER)
             .offer_tools_if(move |tool, editor| {

@@ -64,8 +64,19 @@ impl Serialize for Interval {
 
 impl<'de> Deserialize<'de> for Interval {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Interval, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        struct Text;
+        impl serde::de::Visitor<'_> for Text {
+            type Value = Interval;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text with a number and a unit, such as \"30s\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Interval, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text)
     }
 }
 
@@ -199,9 +210,10 @@ fn names_value(why: &str, value: &toml::Value) -> bool {
     }
 }
 
-/// An error of serde, with a hint if it is about an unknown name.
+/// An error of serde, with a hint if it is about an unknown name, and with words for people.
 pub(crate) fn describe(message: &str) -> String {
     let message = message.trim().replace('\n', "; ");
+    let message = message.replace("a nonzero u32", "a whole number, at least 1");
     let hint = unknown_name(&message).and_then(|(name, known)| suggestion::closest(&name, known));
     match hint {
         Some(hint) => format!("{message}; did you mean `{hint}`?"),
@@ -272,6 +284,10 @@ mod tests {
         assert!(unknown.starts_with("rules.toml:3: unknown field `ruel`"), "{unknown}");
         assert!(unknown.ends_with("did you mean `rule`?"), "{unknown}");
         assert!(why("wait = ").starts_with("rules.toml:1: "), "{}", why("wait = "));
+        let expected = "expected a text with a number and a unit, such as \"30s\"";
+        assert!(why("wait = 10").ends_with(expected), "{}", why("wait = 10"));
+        let zero = describe("invalid value: integer `0`, expected a nonzero u32");
+        assert_eq!(zero, "invalid value: integer `0`, expected a whole number, at least 1");
     }
 
     #[test]

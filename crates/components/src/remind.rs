@@ -146,8 +146,11 @@ impl Remind {
         let starts_turn = self.start_turn
             && context.shows_late_updates()
             && self.reminders.may_start_turn(&session);
-        if self.start_turn && !starts_turn {
-            self.reminders.keep_for_prompt(number, &session, prompt.clone());
+        if self.start_turn
+            && !starts_turn
+            && !self.reminders.keep_for_prompt(number, &session, prompt.clone())
+        {
+            context.log("a reminder is shown, but the agent does not get it: too many wait for the next prompt");
         }
         let (context, reminders) = (context.clone(), self.reminders.clone());
         context.clone().spawn(async move {

@@ -1,14 +1,29 @@
 //! State for each session, in bounded memory.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_proxy::{Call, Json, Message, Proxy, Side};
+use sha2::{Digest, Sha256};
 
 /// How many sessions are remembered, unless a component sets another limit.
 pub const DEFAULT_LIMIT: usize = 10_000;
+
+/// The longest id that is kept as it is.
+const MAX_ID: usize = 256;
+
+/// The key under which something is remembered: its id, or the hash of a long one. So memory and files have a bounded size.
+pub(crate) fn session_key(id: &str) -> Cow<'_, str> {
+    if id.len() <= MAX_ID {
+        return id.into();
+    }
+    let hash = Sha256::digest(id.as_bytes());
+    let hash: String = hash.iter().map(|it| format!("{it:02x}")).collect();
+    format!("sha256-{hash}").into()
+}
 
 /// How a session began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,18 +102,18 @@ impl<T: Default> Sessions<T> {
     /// Runs a function on a session, if it is known.
     pub fn with_known<R>(&self, id: &str, act: impl FnOnce(&mut Session<T>) -> R) -> Option<R> {
         let mut table = self.table();
-        let known = table.sessions.contains_key(id);
+        let known = table.sessions.contains_key(&*session_key(id));
         known.then(|| act(table.session(id)))
     }
 
-    /// Runs a function on each session, in no order.
+    /// Runs a function on each session, in no order. It gets the key of the session, which stands for a long id.
     pub fn for_each(&self, mut act: impl FnMut(&str, &mut Session<T>)) {
         self.table().sessions.iter_mut().for_each(|(id, session)| act(id, session));
     }
 
     /// The working directory of a session. Empty if it is unknown.
     pub fn cwd(&self, id: &str) -> PathBuf {
-        self.table().sessions.get(id).map(|it| it.cwd.clone()).unwrap_or_default()
+        self.table().sessions.get(&*session_key(id)).map(|it| it.cwd.clone()).unwrap_or_default()
     }
 
     /// How many sessions are remembered.
@@ -123,7 +138,7 @@ impl<T: Default> Sessions<T> {
 
     /// Forgets a session, and returns it.
     pub fn close(&self, id: &str) -> Option<Session<T>> {
-        self.table().sessions.remove(id)
+        self.table().sessions.remove(&*session_key(id))
     }
 
     fn table(&self) -> MutexGuard<'_, Table<T>> {
@@ -186,6 +201,7 @@ impl<T: Default> Table<T> {
     fn session(&mut self, id: &str) -> &mut Session<T> {
         self.clock += 1;
         let clock = self.clock;
+        let id = &*session_key(id);
         if !self.sessions.contains_key(id) {
             self.make_room();
             let session = Session {
@@ -242,6 +258,18 @@ mod tests {
         assert_eq!(sessions.with_known("kept", |it| it.state), Some(1000));
         assert_eq!(sessions.with_known("s999", |it| it.state), Some(999));
         assert_eq!(sessions.with_known("s0", |it| it.state), None);
+    }
+
+    #[test]
+    fn a_long_id_takes_no_more_memory_than_a_short_one() {
+        let sessions = Sessions::<u32>::default();
+        let (one, other) = ("s".repeat(200_000), "s".repeat(200_001));
+        sessions.with(&one, |it| it.state = 1);
+        sessions.with(&other, |it| it.state = 2);
+        assert_eq!(sessions.with_known(&one, |it| it.state), Some(1));
+        sessions.for_each(|key, _| assert!(key.len() < 100, "{key}"));
+        assert_eq!(sessions.close(&one).map(|it| it.state), Some(1));
+        assert_eq!((sessions.count(), sessions.with(&other, |it| it.state)), (1, 2));
     }
 
     #[test]

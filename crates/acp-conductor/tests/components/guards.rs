@@ -274,6 +274,30 @@ fn a_rate_limit_is_not_exceeded_when_the_guard_dies_too_often() {
     die_too_often(&rate_limit("guard-rate-limit-often"));
 }
 
+/// The terminals of the agent never end, so it gets only one.
+fn rate_limit_at_once(name: &str) -> Guard {
+    let limit = ["rate-limit", "--tool-calls-at-once", "1", "--when-reached", "refuse"];
+    Guard {
+        folder: folder(name),
+        words: words(&limit),
+        prompts: ["one", "two"],
+        check: |seen| {
+            let terminals = seen.requests("terminal/create").len();
+            assert!(terminals <= 1, "{:?}", seen.editor);
+        },
+    }
+}
+
+#[test]
+fn a_limit_of_tool_calls_at_once_is_not_exceeded_wherever_the_guard_dies() {
+    die_everywhere(&rate_limit_at_once("guard-at-once"));
+}
+
+#[test]
+fn a_limit_of_tool_calls_at_once_is_not_exceeded_when_the_guard_dies_too_often() {
+    die_too_often(&rate_limit_at_once("guard-at-once-often"));
+}
+
 /// Nothing that a hook or a rule forbids is allowed, and no forbidden request reaches the editor.
 fn assert_nothing_forbidden(seen: &Seen) {
     assert!(!seen.was_allowed(), "{:?}", seen.agent);

@@ -1,6 +1,7 @@
 //! Makes the values of a record fit for the log: secrets are redacted, and long texts are cut.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
@@ -105,6 +106,14 @@ pub(super) fn shorten(text: &mut String) {
     *text = format!("{}… [{length} bytes]", &redacted[..end]);
 }
 
+/// A log is kept for long, so it is better to redact too much: also what stands behind `Authorization:` or `password =`,
+/// and the password in an address.
 fn redact(text: &str) -> Cow<'_, str> {
-    Secrets::standard().redact(text)
+    static CONTEXT: LazyLock<Secrets> =
+        LazyLock::new(|| Secrets::builder().context(|_| true).build());
+    // A token keeps the name of its kind.
+    match Secrets::standard().redact(text) {
+        Cow::Borrowed(text) => CONTEXT.redact(text),
+        Cow::Owned(text) => Cow::Owned(CONTEXT.redact(&text).into_owned()),
+    }
 }

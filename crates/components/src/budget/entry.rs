@@ -1,10 +1,8 @@
 //! The lines of the ledger, and their sums.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::evidence::Evidence;
 use super::limits::Sum;
@@ -13,19 +11,6 @@ use crate::usage::{Certainty, Cost, Reading, Tokens};
 
 /// How many turns without an end are remembered.
 const MAX_OPEN: usize = 10_000;
-
-/// The longest id of a session that is written as it is.
-const MAX_SESSION: usize = 256;
-
-/// The name of a session in the ledger: its id, or the hash of a long one. So a line has a bounded length.
-pub fn session_key(id: &str) -> Cow<'_, str> {
-    if id.len() <= MAX_SESSION {
-        return id.into();
-    }
-    let hash = Sha256::digest(id.as_bytes());
-    let hash: String = hash.iter().map(|it| format!("{it:02x}")).collect();
-    format!("sha256-{hash}").into()
-}
 
 /// What a line of the ledger reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -8,14 +8,14 @@ use acp_wire::printable::one_line;
 use jiff::civil::Date;
 use serde_json::json;
 
-use super::entry::{Entry, Event, SessionTotals, session_key};
+use super::entry::{Entry, Event, SessionTotals};
 use super::evidence::Evidence;
 use super::ledger::{Ledger, LedgerError};
 use super::limits::{Account, Limit, Percent, Period, Sum, amount, grouped};
 use super::prices::Prices;
 use super::{Uncounted, WhenSpent};
 use crate::agents::AgentInfo;
-use crate::sessions::{Origin, Sessions};
+use crate::sessions::{Origin, Sessions, session_key};
 use crate::usage::{Certainty, Delta, Meaning, Meter, Reading};
 
 /// The longest name of an agent, or of a reason, in the ledger.

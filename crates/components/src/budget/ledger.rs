@@ -16,9 +16,9 @@ use aho_corasick::AhoCorasick;
 use jiff::Zoned;
 use jiff::civil::Date;
 
-use super::entry::{Entry, Event, SessionTotals, Totals, session_key};
+use super::entry::{Entry, Event, SessionTotals, Totals};
 use crate::append::{self, Identity, KeptFile};
-use crate::sessions::Sessions;
+use crate::sessions::{Sessions, session_key};
 
 /// The size at which the lines of a file are replaced by the sums of its sessions.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -98,6 +98,9 @@ pub struct Ledger {
     file: KeptFile,
     /// Lines that could not be written yet.
     unwritten: VecDeque<(Date, Entry)>,
+    /// The day whose lines were replaced by sums, and the size above which that is done again: the sums of very many
+    /// sessions are long, too.
+    compacted: (Date, u64),
 }
 
 impl Ledger {
@@ -115,6 +118,7 @@ impl Ledger {
             lock: KeptFile::default(),
             file: KeptFile::default(),
             unwritten: VecDeque::new(),
+            compacted: (day, MAX_FILE),
         }
     }
 
@@ -371,8 +375,12 @@ impl Ledger {
             self.totals.apply(entry);
             self.offset += text.len() as u64;
         }
-        if metadata.len() > MAX_FILE {
-            compact(path, day).map_err(|error| error.to_string())?;
+        if self.compacted.0 != day {
+            self.compacted = (day, MAX_FILE);
+        }
+        if metadata.len() > self.compacted.1 {
+            let size = compact(path, day).map_err(|error| error.to_string())?;
+            self.compacted.1 = self.compacted.1.max(2 * size);
         }
         self.file = kept;
         Ok(())
@@ -409,8 +417,8 @@ pub fn totals_of(path: &Path, max_sessions: usize) -> std::io::Result<Totals> {
     Ok(totals)
 }
 
-/// Replaces the lines of a file by the sums of its sessions.
-fn compact(path: &Path, day: Date) -> std::io::Result<()> {
+/// Replaces the lines of a file by the sums of its sessions. Returns the new size.
+fn compact(path: &Path, day: Date) -> std::io::Result<u64> {
     let totals = totals_of(path, usize::MAX)?;
     let mut sums = Vec::new();
     totals
@@ -440,7 +448,8 @@ fn compact(path: &Path, day: Date) -> std::io::Result<()> {
     file.write_all(text.as_bytes())?;
     // A crash of the machine must not leave an empty file in place of the day.
     file.sync_data()?;
-    std::fs::rename(&new, path)
+    std::fs::rename(&new, path)?;
+    Ok(text.len() as u64)
 }
 
 fn head_line(day: Date, time: &str) -> String {
@@ -495,4 +504,34 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
         }
     }
     Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sums_of_many_sessions_are_not_written_again_for_each_line() {
+        let folder = std::env::temp_dir().join(format!("ledger-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a new folder");
+        let mut ledger = Ledger::new(folder.clone(), Clock::system());
+        let day = ledger.today();
+        ledger.compacted = (day, 5_000);
+        let mut written = 0;
+        let mut head = String::new();
+        for number in 0..400 {
+            let session = format!("session {number}");
+            let entry = Entry { event: Event::Spent, session, ..Entry::default() };
+            ledger.append(day, entry).expect("written");
+            let text = std::fs::read_to_string(path_of(&folder, day)).expect("a file");
+            // Each compaction writes a new first line.
+            let first = text.lines().next().unwrap_or_default().to_owned();
+            written += usize::from(std::mem::replace(&mut head, first) != head);
+        }
+        let size = std::fs::metadata(path_of(&folder, day)).expect("a file").len();
+        assert!(size > 20_000, "{size}");
+        // The first line of the file, and each time that the file has doubled.
+        assert!((2..=6).contains(&written), "{written}");
+        std::fs::remove_dir_all(folder).expect("ours");
+    }
 }

@@ -197,8 +197,10 @@ impl Lane {
         if let Some(is_idle) = params.and_then(is_idle) {
             self.is_running = !is_idle;
         }
-        let params = params.map(|it| self.names.encode_json(it));
-        self.record(&Got::Notification { method: method.to_owned(), params }, recording);
+        if self.records() {
+            let params = params.map(|it| self.names.encode_json(it));
+            self.record(&Got::Notification { method: method.to_owned(), params }, recording);
+        }
         self.settle(recording);
     }
 
@@ -211,8 +213,10 @@ impl Lane {
     ) -> u32 {
         self.asked = self.asked.saturating_add(1);
         let (number, method) = (self.asked, method.to_owned());
-        let params = params.map(|it| self.names.encode_json(it.as_str()));
-        self.record(&Got::Request { number, method, params }, recording);
+        if self.records() {
+            let params = params.map(|it| self.names.encode_json(it.as_str()));
+            self.record(&Got::Request { number, method, params }, recording);
+        }
         number
     }
 
@@ -237,9 +241,11 @@ impl Lane {
         {
             draft.is_void = true;
         }
-        let mut encode = |it: &Json| self.names.encode_json(it.as_str());
-        let answer = answer.as_ref().map(&mut encode).map_err(&mut encode);
-        self.record(&Got::Answer { number, answer }, recording);
+        if self.records() {
+            let mut encode = |it: &Json| self.names.encode_json(it.as_str());
+            let answer = answer.as_ref().map(&mut encode).map_err(&mut encode);
+            self.record(&Got::Answer { number, answer }, recording);
+        }
         self.settle(recording);
     }
 
@@ -251,6 +257,11 @@ impl Lane {
     /// Whether the editor can cancel a turn now.
     pub(super) fn is_in_turn(&self) -> bool {
         !self.is_cancelled && (self.is_running || self.open.values().any(|is_prompt| *is_prompt))
+    }
+
+    /// Whether what the agent sends now is recorded. Otherwise no ids are learned from it.
+    fn records(&self) -> bool {
+        self.is_recorded && self.draft.as_ref().is_none_or(|draft| !draft.is_void)
     }
 
     fn record(&mut self, got: &Got, recording: &mut Recording) {

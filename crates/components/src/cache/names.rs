@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::in_text::InText;
 use super::raw::map_strings;
 
 /// The members that contain ids, with the kind of id.
@@ -35,8 +36,8 @@ const ID_MEMBERS: [(&str, &str); 20] = [
 /// The kinds of ids that are also replaced inside of longer texts, such as paths.
 const KINDS_IN_TEXT: [&str; 2] = ["session", "terminal"];
 
-/// Shorter ids are replaced only where they are a whole value.
-const MIN_ID_IN_TEXT: usize = 16;
+/// How many ids a session may have. Further ones stay as they are.
+const MAX_IDS: usize = 100_000;
 
 const CWD: &str = "CWD";
 const HOME: &str = "HOME";
@@ -50,8 +51,8 @@ pub(super) struct Names {
     ids: HashMap<String, String>,
     /// How many ids of each kind there are.
     counts: HashMap<&'static str, usize>,
-    /// Values that are replaced inside of texts, with their placeholders. The longest come first.
-    in_text: Vec<(String, String)>,
+    /// Values that are replaced inside of texts, with their placeholders.
+    in_text: InText,
     /// Whether ids of sessions stay as they are.
     keeps_sessions: bool,
 }
@@ -85,35 +86,30 @@ impl Names {
     /// A path is also known by the place that it links to, and as it is written in a URI.
     fn set_path(&mut self, placeholder: &str, path: &str) {
         let trimmed = path.trim_end_matches(['/', '\\']);
-        self.in_text.retain(|(_, it)| it != placeholder);
+        self.in_text.forget_path(placeholder);
         let resolved = std::fs::canonicalize(path).ok();
         let resolved = resolved.as_deref().and_then(Path::to_str).unwrap_or_default();
         for form in [trimmed, resolved, &percent_encoded(trimmed), &percent_encoded(resolved)] {
-            if form.len() > 1 && !self.in_text.iter().any(|it| it.0 == form && it.1 == placeholder)
-            {
-                self.replace_in_text(form, placeholder);
+            if form.len() > 1 {
+                // Where the project is the home directory, the name of the project is used.
+                self.in_text.add_path(form, placeholder, CWD);
             }
         }
         let path = if trimmed.is_empty() { path } else { trimmed };
         self.ids.insert(placeholder.to_owned(), path.to_owned());
     }
 
-    fn replace_in_text(&mut self, value: &str, placeholder: &str) {
-        self.in_text.push((value.to_owned(), placeholder.to_owned()));
-        self.in_text.sort_by_key(|(value, placeholder)| {
-            // Where the project is the home directory, the name of the project is used.
-            (std::cmp::Reverse(value.len()), placeholder != CWD)
-        });
-    }
-
-    /// The placeholder of an id.
-    fn placeholder(&mut self, kind: &'static str, id: &str) -> String {
+    /// The placeholder of an id. `None` if there are too many.
+    fn placeholder(&mut self, kind: &'static str, id: &str) -> Option<String> {
         if let Some(known) = self.placeholders.get(id) {
-            return known.clone();
+            return Some(known.clone());
+        }
+        if self.placeholders.len() >= MAX_IDS {
+            return None;
         }
         let placeholder = self.next_placeholder(kind);
         self.bind(kind, &placeholder, id);
-        placeholder
+        Some(placeholder)
     }
 
     fn next_placeholder(&mut self, kind: &'static str) -> String {
@@ -125,8 +121,8 @@ impl Names {
     fn bind(&mut self, kind: &'static str, placeholder: &str, id: &str) {
         self.placeholders.insert(id.to_owned(), placeholder.to_owned());
         self.ids.insert(placeholder.to_owned(), id.to_owned());
-        if KINDS_IN_TEXT.contains(&kind) && id.len() >= MIN_ID_IN_TEXT {
-            self.replace_in_text(id, placeholder);
+        if KINDS_IN_TEXT.contains(&kind) {
+            self.in_text.add_id(id, placeholder);
         }
     }
 
@@ -134,9 +130,7 @@ impl Names {
     pub(super) fn add_alias(&mut self, id: &str, alias: &str) {
         if let Some(placeholder) = self.placeholders.get(id).cloned() {
             self.placeholders.insert(alias.to_owned(), placeholder.clone());
-            if alias.len() >= MIN_ID_IN_TEXT {
-                self.replace_in_text(alias, &placeholder);
-            }
+            self.in_text.add_id(alias, &placeholder);
         }
     }
 
@@ -164,8 +158,10 @@ impl Names {
     fn encode_string(&mut self, name: &str, text: &str) -> String {
         let kind = ID_MEMBERS.iter().find(|(member, _)| *member == name).map(|(_, kind)| *kind);
         let is_kept = text.is_empty() || self.keeps_sessions && kind == Some("session");
-        if let Some(kind) = kind.filter(|_| !is_kept) {
-            return format!("${}", self.placeholder(kind, text));
+        if let Some(kind) = kind.filter(|_| !is_kept)
+            && let Some(placeholder) = self.placeholder(kind, text)
+        {
+            return format!("${placeholder}");
         }
         let is_id = name.ends_with("Id") || name.ends_with("_id") || name == "id";
         if let Some(known) = self.placeholders.get(text).filter(|_| is_id) {
@@ -176,31 +172,19 @@ impl Names {
 
     /// Replaces paths and long ids in a text, and adds a `$` to what looks like a placeholder.
     fn encode_text(&self, text: &str) -> String {
-        let found: Vec<_> = self.in_text.iter().filter(|(it, _)| text.contains(it)).collect();
+        let found = self.in_text.find(text);
         if found.is_empty() && !text.contains('$') {
             return text.to_owned();
         }
         let mut encoded = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(first) = rest.chars().next() {
-            let before = text[..text.len() - rest.len()].chars().next_back();
-            let matches = |(value, placeholder): &&&(String, String)| {
-                let after = rest.strip_prefix(value.as_str());
-                let is_path = !placeholder.contains(':');
-                after.is_some_and(|after| is_whole(before, after.chars(), is_path))
-            };
-            if let Some((value, placeholder)) = found.iter().find(matches) {
-                encoded.push('$');
-                encoded.push_str(placeholder);
-                rest = &rest[value.len()..];
-                continue;
-            }
-            encoded.push(first);
-            rest = &rest[first.len_utf8()..];
-            if first == '$' && !rest.starts_with('$') && placeholder_length(rest).is_some() {
-                encoded.push('$');
-            }
+        let mut done = 0;
+        for (at, length, placeholder) in found {
+            escape(&text[done..], at - done, &mut encoded);
+            encoded.push('$');
+            encoded.push_str(placeholder);
+            done = at + length;
         }
+        escape(&text[done..], text.len() - done, &mut encoded);
         encoded
     }
 
@@ -305,17 +289,19 @@ fn percent_encoded(path: &str) -> String {
     encoded
 }
 
-/// Whether a value in a text is not a part of a longer word. A path may be followed by a separator.
-fn is_whole(before: Option<char>, mut after: std::str::Chars<'_>, is_path: bool) -> bool {
-    let is_word = |it: char| it.is_alphanumeric() || it == '_' || it == '-';
-    let begins = before.is_none_or(|it| it != '$' && (!is_path || !is_word(it) && it != '.'));
-    let ends = match after.next() {
-        None => true,
-        // The end of a sentence, or an extension.
-        Some('.') => !is_path || after.next().is_none_or(|it| !is_word(it)),
-        Some(it) => !is_word(it),
-    };
-    begins && ends
+/// Copies the first bytes of a text, and adds a `$` to what looks like a placeholder.
+fn escape(text: &str, length: usize, encoded: &mut String) {
+    let mut done = 0;
+    while let Some(at) = text[done..length].find('$') {
+        let end = done + at + 1;
+        encoded.push_str(&text[done..end]);
+        let rest = &text[end..];
+        if !rest.starts_with('$') && placeholder_length(rest).is_some() {
+            encoded.push('$');
+        }
+        done = end;
+    }
+    encoded.push_str(&text[done..length]);
 }
 
 /// The length of the placeholder at the beginning of a text, without its `$`.

@@ -200,7 +200,11 @@ impl Recording {
                 (1, _) => return Err(wrong("this is not a recording of the component cache")),
                 (_, Err(error)) if error.is_eof() && !line.ends_with('\n') => break,
                 (_, Err(error)) => {
-                    return Err(wrong(&format!("this is not a line of a recording: {error}")));
+                    // The error counts lines from the beginning of this one.
+                    let why = error.to_string();
+                    let why = why.split(" at line ").next().unwrap_or_default();
+                    let why = format!("column {}: {why}", error.column());
+                    return Err(wrong(&format!("this is not a line of a recording: {why}")));
                 }
                 (_, Ok(line)) => {
                     recording.read_line(line, &mut current).map_err(|why| wrong(&why))?;

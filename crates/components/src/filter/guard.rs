@@ -101,7 +101,7 @@ impl Guard {
                 let method = call.method.name().into_owned();
                 let findings = self.redact_call(Search::new(from.opposite(), &method), call);
                 let (toward, session) = (from.opposite(), session.as_deref());
-                let at = At { toward, asker: from, method: &method, session };
+                let at = At { toward, requester: from, method: &method, session };
                 self.found(What::Redacted, at, &findings, ahead)?;
                 Ok(Delivery::Forward)
             }
@@ -176,7 +176,7 @@ impl Guard {
             None if toward == Side::Editor && is_shown => self.before_all(ahead),
             session => self.before(toward, session.as_deref(), ahead),
         }
-        let at = At { toward, asker: from, method: &method, session: session.as_deref() };
+        let at = At { toward, requester: from, method: &method, session: session.as_deref() };
         if !UNTOUCHED.contains(&method.as_str()) {
             match toward == Side::Editor && !is_shown {
                 true => self.check_action(at, call, ahead)?,
@@ -263,7 +263,7 @@ impl Guard {
         let mut findings = Findings::default();
         let redacted = self.redact(search, json.as_bytes(), &mut findings).map(Json::trusted);
         let new_extras = extras.as_deref().and_then(|it| self.redact(search, it, &mut findings));
-        let at = At { toward, asker: toward, method, session };
+        let at = At { toward, requester: toward, method, session };
         if toward == Side::Agent && self.rules.toward(toward).blocks(&findings) {
             self.found(What::Blocked, at, &findings, ahead)?;
             return Err(report::blocked(at, &findings));

@@ -35,7 +35,7 @@ impl What {
 pub(super) struct At<'a> {
     pub(super) toward: Side,
     /// The side that is told if the message is refused: the sender of the request.
-    pub(super) asker: Side,
+    pub(super) requester: Side,
     pub(super) method: &'a str,
     pub(super) session: Option<&'a str>,
 }
@@ -43,8 +43,8 @@ pub(super) struct At<'a> {
 impl<'a> At<'a> {
     /// In an update of a session.
     pub(super) fn update(session: &'a str) -> At<'a> {
-        let (toward, asker) = (Side::Editor, Side::Agent);
-        At { toward, asker, method: "session/update", session: Some(session) }
+        let (toward, requester) = (Side::Editor, Side::Agent);
+        At { toward, requester, method: "session/update", session: Some(session) }
     }
 }
 
@@ -110,7 +110,7 @@ impl Report {
         audit.record(record).map_err(|error| {
             let text = format!("filter: {error}, and nothing may happen without a record");
             let data = json!({ "component": "filter", "code": ErrorKind::UnwritableFile.code() });
-            Error::with_data(code_for(at.asker), ErrorKind::UnwritableFile.tag(text), &data)
+            Error::with_data(code_for(at.requester), ErrorKind::UnwritableFile.tag(text), &data)
         })
     }
 
@@ -183,5 +183,5 @@ fn refusal(at: At<'_>, findings: &Findings, text: String) -> Error {
         "toward": side_name(at.toward),
         "secrets": as_json(findings),
     });
-    Error::with_data(code_for(at.asker), ErrorKind::SecretBlocked.tag(text), &data)
+    Error::with_data(code_for(at.requester), ErrorKind::SecretBlocked.tag(text), &data)
 }

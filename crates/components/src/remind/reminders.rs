@@ -180,20 +180,22 @@ impl Reminders {
         *turns <= MAX_TURNS
     }
 
-    /// Keeps the text of a reminder for the next prompt of its session.
-    pub(super) fn keep_for_prompt(&self, number: u64, session: &str, text: String) {
+    /// Keeps the text of a reminder for the next prompt of its session. Returns whether there is room for it.
+    pub(super) fn keep_for_prompt(&self, number: u64, session: &str, text: String) -> bool {
         let mut table = self.table();
         let reminder = table.reminders.iter_mut().find(|it| it.number == number);
         if reminder.is_some_and(|it| std::mem::replace(&mut it.is_for_prompt, true)) {
-            return;
+            return true;
         }
         if table.for_prompt.len() >= MAX_SESSIONS && !table.for_prompt.contains_key(session) {
-            return;
+            return false;
         }
         let texts = table.for_prompt.entry(session.to_owned()).or_default();
-        if texts.len() < MAX_IN_SESSION {
+        let has_room = texts.len() < MAX_IN_SESSION;
+        if has_room {
             texts.push(text);
         }
+        has_room
     }
 
     /// The user prompts the agent. Returns the texts for this prompt, the last one first.
@@ -309,6 +311,19 @@ mod tests {
         }
         assert_eq!(describe(Duration::from_secs(93_784)), "1d 2h 3m 4s");
         assert_eq!(describe(Duration::ZERO), "0s");
+    }
+
+    #[test]
+    fn a_text_for_which_there_is_no_room_is_reported() {
+        let reminders = Reminders::default();
+        for session in 0..MAX_SESSIONS {
+            assert!(reminders.keep_for_prompt(0, &session.to_string(), "x".to_owned()));
+        }
+        assert!(!reminders.keep_for_prompt(0, "one more", "x".to_owned()));
+        for _ in 1..MAX_IN_SESSION {
+            assert!(reminders.keep_for_prompt(0, "0", "x".to_owned()));
+        }
+        assert!(!reminders.keep_for_prompt(0, "0", "x".to_owned()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use acp_proxy::{Id, Json, Message, Outcome, Side};
 
 use super::{Certainty, Cost, Delta, Meaning, Reading, Reporting, Tokens, reports};
 use crate::agents::{AgentInfo, AgentKind};
-use crate::sessions::{Origin, Session, Sessions, text};
+use crate::sessions::{Origin, Session, Sessions, is_repetition_of, text};
 
 /// How many currencies of a session are remembered.
 const MAX_CURRENCIES: usize = 8;
@@ -255,6 +255,11 @@ enum OpenRequest {
 }
 
 impl MessageMeter {
+    /// The component was restarted, and has lost its open requests. It keeps the sums of the sessions.
+    pub fn restart(&mut self) {
+        self.open.clear();
+    }
+
     /// What a message reports as consumed.
     pub fn observe(&mut self, from: Side, message: &Message) -> Option<Delta> {
         match (from, message) {
@@ -262,6 +267,9 @@ impl MessageMeter {
                 let session = || text(call.params.as_ref(), "sessionId");
                 let request = match call.method.name().as_ref() {
                     "initialize" => OpenRequest::Initialize,
+                    "session/new" if is_repetition_of(message) => {
+                        OpenRequest::SetUp(Origin::Unknown, None)
+                    }
                     "session/new" => OpenRequest::SetUp(Origin::New, None),
                     "session/load" => OpenRequest::SetUp(Origin::Load, session()),
                     "session/resume" => OpenRequest::SetUp(Origin::Resume, session()),

@@ -119,6 +119,23 @@ fn secrets_do_not_reach_the_log() {
 }
 
 #[test]
+fn what_stands_behind_a_name_of_a_secret_does_not_reach_the_log() {
+    let folder = Folder::new();
+    write(
+        &folder.options(),
+        &[
+            "curl -H 'Authorization: Bearer abcdefghijklmnop123' https://user:hunter22@example.com/",
+            "export DB_PASSWORD=hN8s2Kq0vB7xLw3Z && curl -u me:tr0ub4dor3 https://example.com",
+        ],
+    );
+    let text = fs::read_to_string(folder.log()).expect("the log");
+    for secret in ["abcdefghijklmnop123", "hunter22", "hN8s2Kq0vB7xLw3Z", "tr0ub4dor3"] {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+    assert!(text.contains("https://user:[redacted:url-password]@example.com/"), "{text}");
+}
+
+#[test]
 fn characters_that_a_terminal_interprets_are_escaped() {
     let folder = Folder::new();
     write(&folder.options(), &["echo \u{1b}[2J\u{202e}\u{9b}x\r\n"]);

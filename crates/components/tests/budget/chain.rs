@@ -286,6 +286,20 @@ impl Chain {
         }
     }
 
+    /// The tool call that the editor shows for a question ends with this status.
+    #[track_caller]
+    pub(crate) fn question_ends(&mut self, question: &Value, status: &str) {
+        let params = &question["params"];
+        let in_v2 = &params["subject"]["toolCall"]["toolCallId"];
+        let call = params["toolCall"].get("toolCallId").unwrap_or(in_v2);
+        let update = self.editor()["params"]["update"].clone();
+        assert_eq!(
+            (&update["sessionUpdate"], &update["toolCallId"], update["status"].as_str()),
+            (&json!("tool_call_update"), call, Some(status)),
+            "{update}"
+        );
+    }
+
     /// A prompt that is refused. Returns the error.
     #[track_caller]
     pub(crate) fn refused(&mut self, session: &str) -> Value {

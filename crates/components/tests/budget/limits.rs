@@ -204,27 +204,32 @@ fn with_ask_the_user_decides_about_each_further_prompt() {
         params["options"].as_array().expect("options").iter().map(|it| &it["kind"]).collect();
     assert_eq!(kinds, ["allow_once", "allow_always", "reject_once"]);
     chain.editor_answers(&question, choose("budget-stop"));
+    chain.question_ends(&question, "failed");
     assert_eq!(chain.editor()["error"]["data"]["code"], "budget-spent");
     // This one.
     chain.prompt("s");
     let question = chain.editor();
     chain.editor_answers(&question, choose("budget-once"));
+    chain.question_ends(&question, "completed");
     chain.answer(json!({ "stopReason": "end_turn" }));
     chain.rest_of_turn();
     // The user cancels.
     chain.prompt("s");
     let question = chain.editor();
     chain.editor_answers(&question, json!({ "outcome": { "outcome": "cancelled" } }));
+    chain.question_ends(&question, "failed");
     assert_eq!(chain.editor()["result"]["stopReason"], "cancelled");
     // An option that was not offered.
     chain.prompt("s");
     let question = chain.editor();
     chain.editor_answers(&question, choose("other"));
+    chain.question_ends(&question, "failed");
     assert_eq!(chain.editor()["error"]["data"]["code"], "budget-spent");
     // No more questions in this session.
     chain.prompt("s");
     let question = chain.editor();
     chain.editor_answers(&question, choose("budget-session"));
+    chain.question_ends(&question, "completed");
     chain.answer(json!({ "stopReason": "end_turn" }));
     chain.rest_of_turn();
     chain.turn("s", 1);
@@ -240,12 +245,14 @@ fn a_turn_that_is_cancelled_while_the_user_is_asked_ends() {
     let mut chain = Chain::new(&folder, "--tokens-per-day 10 --when-spent ask", "codex");
     chain.turn("s", 10);
     chain.prompt("s");
-    assert_eq!(chain.editor()["method"], "session/request_permission");
+    let question = chain.editor();
+    assert_eq!(question["method"], "session/request_permission");
     for session in ["t", "s"] {
         chain.cancel(session);
         assert_eq!(chain.agent()["params"]["sessionId"], session);
     }
     assert_eq!(chain.editor()["method"], "$/cancel_request");
+    chain.question_ends(&question, "failed");
     assert_eq!(chain.editor()["result"]["stopReason"], "cancelled");
 }
 
@@ -256,8 +263,10 @@ fn a_question_that_nobody_answers_in_time_is_a_refusal() {
         Chain::new(&folder, "--tokens-per-day 10 --when-spent ask --ask-timeout 1ms", "codex");
     chain.turn("s", 10);
     chain.prompt("s");
-    assert_eq!(chain.editor()["method"], "session/request_permission");
+    let question = chain.editor();
+    assert_eq!(question["method"], "session/request_permission");
     assert_eq!(chain.editor()["method"], "$/cancel_request");
+    chain.question_ends(&question, "failed");
     assert_eq!(chain.editor()["error"]["data"]["code"], "budget-spent");
 }
 
@@ -319,6 +328,10 @@ fn options_are_checked_before_the_chain_starts() {
             "budget.toml:3: `lots` is not a number of tokens",
         ),
         (format!("--tokens-per-day 5 --ledger {}/x", blocked.display()), "cannot be written"),
+        (
+            format!("{ledger} --tokens-per-day 5 --ask-timeout 5m"),
+            "--ask-timeout is only for --when-spent ask",
+        ),
     ];
     let entry = components::find("budget").expect("a built-in");
     assert!(entry.guard);

@@ -30,6 +30,7 @@ fn the_user_is_asked_in_the_form_of_version_2() {
     assert!(title.starts_with("Budget spent: 10 of 10 tokens today"), "{title}");
     let outcome = json!({ "outcome": "selected", "optionId": "budget-stop" });
     chain.editor_answers(&question, json!({ "outcome": outcome }));
+    chain.question_ends(&question, "failed");
     assert_eq!(chain.editor()["error"]["data"]["code"], "budget-spent");
     chain.prompt("s");
     let question = chain.editor();

@@ -118,7 +118,10 @@ fn a_wrong_recording_is_refused_with_its_line() {
             "r.jsonl:2: the message of this entry was changed",
         ),
         ("{\"recording\":1}\n{\"entry\":\"0\"}", "r.jsonl:2: the entry that is continued"),
-        ("{\"recording\":1}\nnonsense", "r.jsonl:2: this is not a line of a recording"),
+        (
+            "{\"recording\":1}\nnonsense",
+            "r.jsonl:2: this is not a line of a recording: column 2: expected ident;",
+        ),
         ("{\"recording\":1}\n{\"entry\":\n", "r.jsonl:2: this is not a line of a recording"),
     ] {
         let error = Recording::parse(Path::new("r.jsonl"), text).expect_err(text);
