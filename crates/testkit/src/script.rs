@@ -27,7 +27,8 @@
 //! | the answers to requests about options, see below | `request 1 for p1: Set {…}`, `apply options 1`, `drop options 1` |
 //! | `stop`, `restart p1`, `bypass p1`, `hold p1`, `release p1` (commands) | |
 //! | `reload p2 p1* p9 agent` (another configuration; p1 is restarted, p9 is new) | `reloaded` |
-//! | | `not reloaded: why` |
+//! | `reload p1 now` (does not wait for components that leave or are restarted) | `not reloaded: why` |
+//! | `forget reload` | `reverted p1: why` |
 //!
 //! A script may begin with settings. `p1 has crashed on a` and `p1 has crashed on ~b` mean that p1 has crashed in an
 //! earlier run on messages with these methods, toward the agent or the editor. The core does not send them to p1.
@@ -209,6 +210,9 @@ impl ScriptRunner {
                 return self.command(index, command);
             }
             "reload" => return self.reload(rest),
+            "forget" => {
+                return self.with_shell(0, |shell, now| shell.handle(now, Input::DropReload));
+            }
             "time" => {
                 self.now = Time(rest.parse().expect("time needs milliseconds"));
                 return (0..self.shells.len()).for_each(|it| self.with_shell(it, Shell::tick));
@@ -244,6 +248,10 @@ impl ScriptRunner {
 
     /// Gives the first conductor another configuration.
     fn reload(&mut self, words: &str) {
+        let (words, is_now) = match words.strip_suffix(" now") {
+            Some(words) => (words, true),
+            None => (words, false),
+        };
         let is_restarted = |word: &&str| word.ends_with('*');
         self.topology.reload(words.split(' ').map(|word| word.trim_end_matches('*')));
         let restarted = words.split(' ').filter(is_restarted);
@@ -254,7 +262,9 @@ impl ScriptRunner {
         let rules = Rules { policies: setup.rules.policies, ..old.clone() };
         let (chain, facts, kept_telemetry) = (setup.chain, setup.facts, setup.kept_telemetry);
         let (tapped, notices) = (setup.tapped, vec!["the configuration has changed".to_owned()]);
-        let reload = Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices };
+        let (about, now) = (setup.about, is_now);
+        let reload =
+            Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices, about, now };
         let reload = Box::new(reload);
         self.with_shell(0, |shell, now| shell.handle(now, Input::Reload(reload)));
     }
@@ -351,6 +361,10 @@ impl ScriptRunner {
             Output::Reloaded { problem: Some(why) } => {
                 self.log(format!("not reloaded: {why}"), None);
             }
+            Output::Reverted { seat, why } => {
+                self.log(format!("reverted {}: {why}", self.name(index, seat)), None);
+            }
+            Output::ReloadNote(text) => self.log(format!("note: {text}"), None),
             // In a script, a component that exits leaves no unread lines.
             Output::Report(_) | Output::Discard(_) => {}
             Output::Configure { request, seat, operation, values } => {
@@ -490,7 +504,10 @@ fn normalize(line: &str) -> Option<String> {
 fn expected(line: &str) -> bool {
     let mut words = line.split(' ');
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let notes = ["started", "finished", "warning", "request", "apply", "drop", "reloaded", "not"];
+    let notes = [
+        "started", "finished", "warning", "request", "apply", "drop", "reloaded", "not",
+        "reverted", "note:",
+    ];
     notes.contains(&first) || matches!(second, "<" | "finished")
 }
 

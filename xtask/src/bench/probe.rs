@@ -186,9 +186,9 @@ fn stream(
     effort: Effort,
 ) -> Result<Vec<(Metric, f64)>, String> {
     let session = chain.session()?;
-    stream_once(&mut chain, &session, updates / 10)?;
+    stream_once(&mut chain, &session, "stream", updates / 10)?;
     let cpu = machine::cpu_seconds(chain.pid())?;
-    let times = repeat(effort.budget, 1, || stream_once(&mut chain, &session, updates))?;
+    let times = repeat(effort.budget, 1, || stream_once(&mut chain, &session, "stream", updates))?;
     let cpu = machine::cpu_seconds(chain.pid())? - cpu;
     let cpu = cpu / (updates * times.len() as u64) as f64 * 1e5;
     let rate = updates as f64 / median(&times);
@@ -200,14 +200,15 @@ fn stream(
     })
 }
 
-/// Sends a prompt that is answered with numbered updates. All must arrive in order, before the answer.
+/// Sends a prompt that is answered with numbered updates of this kind. All must arrive in order, before the answer.
 pub(super) fn stream_once(
     chain: &mut Chain,
     session: &str,
+    kind: &str,
     updates: u64,
 ) -> Result<Duration, String> {
     let (id, line) =
-        chain.request("session/prompt", &prompt_params(session, &format!("stream {updates}")));
+        chain.request("session/prompt", &prompt_params(session, &format!("{kind} {updates}")));
     let begin = Instant::now();
     chain.send(line.as_bytes())?;
     let mut expected = 0;

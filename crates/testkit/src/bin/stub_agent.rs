@@ -3,7 +3,11 @@
 //! | the text begins with | what the agent does before it answers |
 //! |---|---|
 //! | `stream N` | sends N numbered `session/update`s of about 200 bytes |
+//! | `tools N` | sends N numbered updates of a tool call |
+//! | `ids N` | sends N updates of a tool call, each with the id of another terminal |
 //! | `ask N` | reads a file from the editor N times, one request after the other |
+//! | `ask N permission` | asks for permission N times |
+//! | `ask N terminal` | starts a terminal N times |
 //! | any other text | nothing |
 //!
 //! If several prompts arrive together, their updates alternate.
@@ -27,7 +31,7 @@ fn main() -> io::Result<()> {
         out: Vec::with_capacity(2 * BATCH),
         sessions: 0,
         streams: Vec::new(),
-        file_reads: None,
+        requests: None,
     };
     while let Some(batch) = input.batch()? {
         for frame in lines(batch).filter_map(Frame::split) {
@@ -44,7 +48,7 @@ struct Agent {
     out: Vec<u8>,
     sessions: u32,
     streams: Vec<Stream>,
-    file_reads: Option<FileReads>,
+    requests: Option<Requests>,
 }
 
 /// A prompt whose updates are being sent.
@@ -57,12 +61,52 @@ struct Stream {
     total: u64,
 }
 
-/// A prompt during which the agent reads files from the editor.
-struct FileReads {
+/// A prompt during which the agent sends requests to the editor.
+struct Requests {
     prompt: Vec<u8>,
     session: Vec<u8>,
+    /// The method, and the params after the session.
+    request: (&'static str, &'static str),
     left: u64,
 }
+
+/// The requests, by the last word of the prompt.
+const REQUESTS: [(&[u8], (&str, &str)); 3] = [
+    (
+        b"permission",
+        (
+            "session/request_permission",
+            r#""toolCall":{"toolCallId":"call","title":"cargo test","kind":"execute","rawInput":{"command":"cargo test"}},"options":[{"optionId":"yes","name":"Yes","kind":"allow_once"},{"optionId":"no","name":"No","kind":"reject_once"}]"#,
+        ),
+    ),
+    (b"terminal", ("terminal/create", r#""command":"cargo","args":["test"]"#)),
+    (b"", ("fs/read_text_file", r#""path":"/project/src/main.rs""#)),
+];
+
+/// The updates, by the first word of the prompt: what is before the number, and what is after it.
+const UPDATES: [(&[u8], (&str, &str)); 3] = [
+    (
+        b"stream ",
+        (
+            r#""sessionUpdate":"agent_message_chunk","content":{"type":"text","text":""#,
+            r#" words of a model, as they come out"}"#,
+        ),
+    ),
+    (
+        b"tools ",
+        (
+            r#""sessionUpdate":"tool_call_update","toolCallId":"call","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":""#,
+            r#" lines of output"}}]"#,
+        ),
+    ),
+    (
+        b"ids ",
+        (
+            r#""sessionUpdate":"tool_call_update","toolCallId":"call","content":[{"type":"terminal","terminalId":"terminal-0000-"#,
+            r#""}]"#,
+        ),
+    ),
+];
 
 impl Agent {
     fn handle(&mut self, frame: &Frame) {
@@ -92,46 +136,54 @@ impl Agent {
                     self.answer(id, result);
                 }
             }
-            (None, Some(_)) => self.read_next_file(),
+            (None, Some(_)) => self.next_request(),
             _ => {}
         }
     }
 
     fn prompt(&mut self, id: &[u8], params: &[u8]) {
         let text = text_after(params, "\"text\":\"").unwrap_or_default();
-        if let Some(count) = text.strip_prefix(b"stream ") {
-            let session = text_after(params, "\"sessionId\":\"").unwrap_or_default();
-            self.streams.push(Stream::new(id, session, number(count)));
-        } else if let Some(count) = text.strip_prefix(b"ask ") {
-            let session = text_after(params, "\"sessionId\":\"").unwrap_or_default();
-            self.file_reads = Some(FileReads {
+        let session = text_after(params, "\"sessionId\":\"").unwrap_or_default();
+        let stream = UPDATES.iter().find_map(|(word, update)| {
+            Some(Stream::new(id, session, *update, number(text.strip_prefix(*word)?)))
+        });
+        if let Some(stream) = stream {
+            self.streams.push(stream);
+        } else if let Some(rest) = text.strip_prefix(b"ask ") {
+            let digits = rest.iter().take_while(|it| it.is_ascii_digit()).count();
+            let (count, kind) = rest.split_at(digits);
+            let fits = |(word, _): &&(&[u8], _)| kind.trim_ascii() == *word;
+            let Some((_, request)) = REQUESTS.iter().find(fits) else {
+                return self.answer_prompt(id);
+            };
+            self.requests = Some(Requests {
                 prompt: id.to_vec(),
                 session: session.to_vec(),
+                request: *request,
                 left: number(count),
             });
-            self.read_next_file();
+            self.next_request();
         } else {
             self.answer_prompt(id);
         }
     }
 
-    /// Sends the next request for a file or, after the last one, the answer to the prompt.
-    fn read_next_file(&mut self) {
-        let Some(mut file_reads) = self.file_reads.take() else { return };
-        if file_reads.left == 0 {
-            return self.answer_prompt(&file_reads.prompt);
+    /// Sends the next request or, after the last one, the answer to the prompt.
+    fn next_request(&mut self) {
+        let Some(mut requests) = self.requests.take() else { return };
+        if requests.left == 0 {
+            return self.answer_prompt(&requests.prompt);
         }
-        file_reads.left -= 1;
-        write!(
-            self.out,
-            "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"fs/read_text_file\"",
-            file_reads.left
-        )
-        .expect("a Vec takes every write");
+        requests.left -= 1;
+        let (method, params) = requests.request;
+        write!(self.out, "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{method}\"", requests.left)
+            .expect("a Vec takes every write");
         self.out.extend_from_slice(b",\"params\":{\"sessionId\":\"");
-        self.out.extend_from_slice(&file_reads.session);
-        self.out.extend_from_slice(b"\",\"path\":\"/project/src/main.rs\"}}\n");
-        self.file_reads = Some(file_reads);
+        self.out.extend_from_slice(&requests.session);
+        self.out.extend_from_slice(b"\",");
+        self.out.extend_from_slice(params.as_bytes());
+        self.out.extend_from_slice(b"}}\n");
+        self.requests = Some(requests);
     }
 
     fn stream(&mut self) -> io::Result<()> {
@@ -173,15 +225,17 @@ impl Agent {
 }
 
 impl Stream {
-    fn new(prompt: &[u8], session: &[u8], total: u64) -> Self {
+    fn new(prompt: &[u8], session: &[u8], (before, after): (&str, &str), total: u64) -> Self {
         let mut line =
             b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\""
                 .to_vec();
         line.extend_from_slice(session);
-        line.extend_from_slice(b"\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",");
-        line.extend_from_slice(b"\"content\":{\"type\":\"text\",\"text\":\"");
+        line.extend_from_slice(b"\",\"update\":{");
+        line.extend_from_slice(before.as_bytes());
         let number_at = line.len();
-        line.extend_from_slice(b"00000000 words of a model, as they come out\"}}}}\n");
+        line.extend_from_slice(b"00000000");
+        line.extend_from_slice(after.as_bytes());
+        line.extend_from_slice(b"}}}\n");
         Self { prompt: prompt.to_vec(), line, number_at, sent: 0, total }
     }
 
