@@ -1,6 +1,7 @@
 // Helpers of the chat tests.
 import { rm } from 'node:fs/promises';
 import { openStudio, project, startStudio } from './harness.mjs';
+import { scriptedAgent } from './scripted.mjs';
 
 const files = {
   'src/router.rs': 'fn main() {\n    println!("hi");\n}\n', 'src/seat.rs': 'pub struct Seat;\n', 'README.md': '# Project\n',
@@ -11,8 +12,8 @@ const files = {
  * The studio with the demo agent, and a page that shows it. `another` opens one more page. The pages are closed before
  * the program ends: otherwise they would complain that it is gone.
  */
-export async function chat(t, { chain = ['demo-agent --pace 0'], page: options = {} } = {}) {
-  const cwd = await project({ files });
+export async function chat(t, { chain = ['demo-agent --pace 0'], page: options = {}, files: more = {}, starts = true } = {}) {
+  const cwd = await project({ files: { ...files, ...more } });
   const pages = [];
   const closing = [];
   t.after(async () => {
@@ -27,7 +28,7 @@ export async function chat(t, { chain = ['demo-agent --pace 0'], page: options =
     return page;
   };
   const page = await another();
-  await page.waitForSelector('[data-chain-state="running"], [data-chain-state="login"]');
+  if (starts) await page.waitForSelector('[data-chain-state="running"], [data-chain-state="login"]');
   return { cwd, studio, page, another };
 }
 
@@ -52,4 +53,16 @@ export async function ask(page, text) {
   await page.waitForFunction((n) => document.querySelectorAll('.message.user').length > n, users);
   await page.waitForSelector('.session.current[data-session-state="idle"]', { state: 'attached' });
   await idle(page);
+}
+
+/** The studio with an agent that does what the test says. */
+export async function scripted(t, { hold = true, ...options } = {}) {
+  const agent = await scriptedAgent({ t, hold });
+  const { page, cwd, another } = await chat(t, { chain: agent.chain, ...options });
+  const update = async (value) => {
+    const { sessionId } = await agent.heard('session/prompt');
+    agent.notify('session/update', { sessionId, update: value });
+  };
+  const write = (text) => update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } });
+  return { agent, page, cwd, another, update, write };
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { ask, chat, composer, idle, send } from './chat-help.mjs';
+import { ask, chat, composer, idle, scripted, send } from './chat-help.mjs';
 import { axe, fits, picture, until } from './harness.mjs';
 
 test('several sessions keep their conversations apart', async (t) => {
@@ -17,6 +17,45 @@ test('several sessions keep their conversations apart', async (t) => {
   await page.locator('.message.user', { hasText: 'first topic' }).waitFor();
   await page.waitForFunction(() => document.querySelectorAll('.message.user').length === 1);
   await axe(page);
+});
+
+test('a page that is opened before the agent has started shows its first session', async (t) => {
+  const { agent, page } = await scripted(t, { hold: ['initialize', 'session/prompt'], starts: false });
+  await page.waitForSelector('[data-chain-state="starting"]');
+  await agent.answer('initialize', { protocolVersion: 1, agentCapabilities: {} });
+  await page.waitForSelector('.session.current[data-session-state="idle"]');
+  await send(page, 'hello');
+  assert.equal((await agent.heard('session/prompt')).sessionId, 's1');
+  await agent.answer('session/prompt', { stopReason: 'end_turn' });
+  await idle(page);
+  assert.equal(await page.locator('.session').count(), 1);
+  assert.equal(agent.messages.filter((it) => it.method === 'session/new').length, 1);
+});
+
+test('a session that could not be loaded is tried again, and nothing is sent to it before that', async (t) => {
+  const { agent, page } = await scripted(t, { hold: ['initialize', 'session/list', 'session/load'], starts: false });
+  await agent.answer('initialize', { protocolVersion: 1, agentCapabilities: { loadSession: true, sessionCapabilities: { list: {} } } });
+  await agent.answer('session/list', { sessions: [
+    { sessionId: 'old', title: 'Earlier', cwd: (await agent.heard('session/new')).cwd },
+    { sessionId: 'foreign', title: 'Foreign', cwd: '/somewhere/else' }] });
+  await page.locator('.session-open', { hasText: 'Earlier' }).click();
+  assert.equal(await page.locator('.session', { hasText: 'Foreign' }).count(), 0, 'a session of another folder');
+  await agent.fail('session/load', 'the disk is away');
+  await page.locator('.error-card', { hasText: 'the disk is away' }).waitFor();
+  assert.equal(await page.locator('.send').getAttribute('aria-disabled'), 'true');
+  await axe(page);
+  await page.locator('.error-card').getByRole('button', { name: 'Try again' }).click();
+  const { sessionId } = await agent.heard('session/load', 1);
+  const repeat = (content) => agent.notify('session/update', { sessionId, update: { sessionUpdate: 'user_message_chunk', content } });
+  repeat({ type: 'text', text: 'Look at this' });
+  repeat({ type: 'image', mimeType: 'image/png', data: 'aGk=' });
+  repeat({ type: 'resource_link', uri: 'file:///a/b.rs', name: 'b.rs' });
+  await agent.answer('session/load', {});
+  const message = page.locator('.message.user', { hasText: 'Look at this' });
+  await message.waitFor();
+  assert.deepEqual(await message.locator('.chip').allInnerTexts(), ['image', 'b.rs']);
+  await page.waitForSelector('.session.current[data-session-state="idle"]');
+  assert.equal(await page.locator('.error-card').count(), 0);
 });
 
 test('the conversation and the draft are there after a reload', async (t) => {

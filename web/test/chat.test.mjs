@@ -3,21 +3,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
-import { ask, chat, composer, idle, send } from './chat-help.mjs';
+import { ask, chat, composer, idle, scripted, send } from './chat-help.mjs';
 import { axe, fits, until } from './harness.mjs';
-import { scriptedAgent } from './scripted.mjs';
-
-/** The studio with an agent that does what the test says. */
-async function scripted(t, options = {}) {
-  const agent = await scriptedAgent({ t, hold: true });
-  const { page } = await chat(t, { chain: agent.chain, ...options });
-  const update = async (value) => {
-    const { sessionId } = await agent.heard('session/prompt');
-    agent.notify('session/update', { sessionId, update: value });
-  };
-  const write = (text) => update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } });
-  return { agent, page, update, write };
-}
 
 const bodyText = (page) => page.locator('.conversation').innerText();
 
@@ -65,7 +52,8 @@ test('a thought is closed, and opens by a click', async (t) => {
   const { page } = await chat(t);
   await ask(page, 'show thought');
   const thought = page.locator('.message.thought .fold').first();
-  assert.match(await thought.innerText(), /^Thought for \d/);
+  // A time that nobody notices is not shown.
+  assert.match(await thought.innerText(), /^Thought( for \d|$)/);
   assert.equal(await thought.getAttribute('aria-expanded'), 'false');
   await thought.click();
   await page.waitForSelector('.thought-text');
@@ -96,7 +84,7 @@ test('tool calls of all kinds have a title, a state and a time', async (t) => {
   await ask(page, 'show all');
   const tools = page.locator('.tool');
   assert.ok(await tools.count() >= 8);
-  assert.equal(await page.locator('.tool[data-status="completed"] .tool-state').first().innerText().then((text) => /ms|s/.test(text)), true);
+  assert.equal(await page.locator('.tool[data-status="completed"] .tool-state').first().innerText().then((text) => /done/.test(text)), true);
   await page.locator('.tool-lines').first().waitFor();
   assert.match(await page.locator('.tool-lines').first().innerText(), /\+\d+ −\d+/);
   await page.locator('.diff-ins').first().waitFor();
@@ -117,6 +105,9 @@ test('a command is asked for in full, runs in a terminal, and stays as a line', 
   await row.getByRole('button', { name: /Allow/ }).first().click();
   await row.waitFor({ state: 'detached' });
   await page.locator('.terminal .ansi').getByText('hello from the terminal').waitFor();
+  const exit = page.locator('.terminal-head', { hasText: 'exit 0' });
+  await exit.waitFor();
+  assert.equal(await exit.locator('.is-err').count(), 0, 'a command that has succeeded is not red');
   await page.locator('.message.answered').waitFor();
   await idle(page);
   assert.doesNotMatch(await page.title(), /^! /);
@@ -146,7 +137,7 @@ test('a permission is given and refused with the keyboard only', async (t) => {
 test('Ctrl+Enter does not answer while the user writes something else', async (t) => {
   const { page } = await chat(t);
   await send(page, 'run echo one');
-  await page.waitForSelector('[data-permission]');
+  await page.waitForSelector('[data-permission][data-ready="true"]');
   await composer(page).fill('another text');
   await page.keyboard.press('Control+Enter');
   await page.evaluate(() => window.__idle());
@@ -352,6 +343,7 @@ test('an answer to one question does not answer the next one', async (t) => {
   const second = ask('Second');
   await page.locator('[data-permission]').getByText('1 more').waitFor();
   await page.getByRole('button', { name: 'Yes to all (always)' }).waitFor();
+  await page.waitForSelector('[data-permission][data-ready="true"]');
   // A key that is held down does nothing. The next question is clicked in the moment in which it appears.
   const press = (repeat) => page.evaluate((repeat) => document.activeElement.dispatchEvent(
     new KeyboardEvent('keydown', { key: 'Enter', ctrlKey: true, repeat, bubbles: true, cancelable: true })), repeat);

@@ -1,5 +1,5 @@
 // An agent that does what a test says. The test is at the other end of a socket: it sends messages for the editor, and
-// gets everything that the agent receives. Prompts are answered at once, or by the test (`hold`).
+// gets everything that the agent receives. The test answers the methods that it names; all others are answered at once.
 
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -8,6 +8,7 @@ const test = connect(process.argv[2]);
 const tell = (message) => test.write(`${JSON.stringify(message)}\n`);
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 
+const held = process.argv.slice(3);
 let sessions = 0;
 const answers = {
   initialize: () => ({ protocolVersion: 1, agentCapabilities: {}, agentInfo: { name: 'scripted-agent', version: '1' } }),
@@ -19,7 +20,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   const message = JSON.parse(line);
   tell(message);
   if (message.method === undefined || message.id === undefined) return;
-  if (message.method === 'session/prompt' && process.argv[3] === 'hold') return;
+  if (held.includes(message.method)) return;
   const answer = answers[message.method];
   if (answer) send({ id: message.id, result: answer() });
   else send({ id: message.id, error: { code: -32601, message: `no method ${message.method}` } });

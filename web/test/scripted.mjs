@@ -11,12 +11,13 @@ import { until } from './until.mjs';
 /**
  * Waits for a scripted agent. `chain` starts it. `request` sends a request to the editor and returns its result.
  * `notify` sends a notification. `stderr` writes a line to the agent's standard error. `heard` returns the parameters of a message with this method, when it has come.
- * With `hold`, prompts are answered by `answer`.
+ * With `hold`, prompts are answered by `answer` or `fail`; or else the methods that it names.
  */
 export async function scriptedAgent({ t, hold = false } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'conductor-agent-'));
   const path = join(folder, 'socket');
   const messages = [];
+  const held = Array.isArray(hold) ? hold : hold ? ['session/prompt'] : [];
   const waiting = new Map();
   let peer = null;
   let last = 0;
@@ -52,11 +53,13 @@ export async function scriptedAgent({ t, hold = false } = {}) {
   };
   const notify = (method, params) => peer.write(`${JSON.stringify({ method, params })}\n`);
   const stderr = (text) => peer.write(`${JSON.stringify({ stderr: text })}\n`);
-  const answer = async (method, result) => {
+  const answerWith = async (method, outcome) => {
     await heard(method);
     const { id } = messages.findLast((it) => it.method === method);
-    peer.write(`${JSON.stringify({ id, result })}\n`);
+    peer.write(`${JSON.stringify({ id, ...outcome })}\n`);
   };
+  const answer = (method, result) => answerWith(method, { result });
+  const fail = (method, message, code = -32603) => answerWith(method, { error: { code, message } });
   const agent = fileURLToPath(new URL('scripted-agent.mjs', import.meta.url));
-  return { chain: [`${process.execPath} ${agent} ${path}${hold ? ' hold' : ''}`], request, notify, stderr, answer, heard, messages, close };
+  return { chain: [`${process.execPath} ${agent} ${path} ${held.join(' ')}`], request, notify, stderr, answer, fail, heard, messages, close };
 }

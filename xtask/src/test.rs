@@ -103,7 +103,7 @@ const STEPS: [Step; 31] = [
     Step { needs: &["fetch", "tools"], ..cached("fuzz", "a short fuzz of each target") },
     Step { needs: &["build-tests", "peers"], ..step("interop", "tests with third-party programs") },
     Step {
-        needs: &["build-tests"],
+        needs: &["build-tests", "vscode-tools"],
         after: &["web"],
         alone: true,
         ..step("pages", "the web pages of the real program in a browser")

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub use clients::test as test_clients;
+pub use tools::goose;
 use tools::{Node, Tools};
 
 use crate::tool::{at, run};

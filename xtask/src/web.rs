@@ -10,6 +10,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use crate::tool::{at, cargo, ensure_all_installed, run};
+use crate::vscode;
 
 pub const USAGE: &str = "\
 web              check the types of the web pages, and build them into crates/web/dist
@@ -146,7 +147,11 @@ fn browser_tests(filter: &str) -> Result<(), String> {
     prepare()?;
     install_browser()?;
     let program = debug_program()?;
-    run(Command::new("node")
+    let mut node = Command::new("node");
+    if let Some(goose) = vscode::goose()? {
+        node.env("CONDUCTOR_GOOSE", goose);
+    }
+    run(node
         .arg("test/run.mjs")
         .args(names)
         .env("CONDUCTOR_BIN", program)

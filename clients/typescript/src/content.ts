@@ -3,6 +3,7 @@ import { at, list as elements, text, whole } from './json';
 import type { Block, Command, FileDiff, Step, Tool } from './link/types';
 import { oneLine } from './printable';
 import type { Project } from './project';
+import { quotedWords, withVariables } from './terminals';
 
 /** The longest text of one content of a tool call, in bytes. The rest is left out. */
 const mostText = 256 * 1024;
@@ -46,6 +47,15 @@ export function blockOf(content: unknown): Block {
   }
 }
 
+/** The name of an attachment of a message that the agent repeats. */
+export function attachmentName(content: unknown): string {
+  const last = (uri: unknown) => (text(uri) ?? '').split('/').at(-1) ?? '';
+  const kind = text(at(content, 'type'));
+  const named = kind === 'resource_link' ? text(at(content, 'name')) : undefined;
+  const name = oneLine(named || last(kind === 'resource' ? at(content, 'resource', 'uri') : at(content, 'uri')));
+  return name || kind || 'content';
+}
+
 /** A tool call with everything that is known about it. The times are those of the entry. */
 export function toolOf(call: unknown, project: Project, time: number, ms: number | null): Tool {
   const path = (value: unknown) => project.shown(text(value) ?? '');
@@ -77,14 +87,43 @@ function limited(value: unknown): unknown {
   return json.length * 3 <= mostText || Buffer.byteLength(json) <= mostText ? (value ?? null) : shorten(json);
 }
 
-/** The command line that a tool call would run, if it is known. */
+const wordOf = (it: unknown): string => (typeof it === 'string' ? it : JSON.stringify(it));
+
+/** The command line that a tool call would run, quoted for a shell, if it is known. */
 export function commandOf(call: unknown): string | null {
-  for (const name of ['command', 'cmd', 'script']) {
-    const value = at(call, 'rawInput', name);
-    if (typeof value === 'string') return value || null;
-    if (Array.isArray(value)) return value.filter((it) => typeof it === 'string').join(' ') || null;
+  const input = at(call, 'rawInput');
+  const command = ['command', 'cmd', 'script'].map((name) => at(input, name))
+    .find((it) => typeof it === 'string' || Array.isArray(it));
+  if (command === undefined) return null;
+  const args = elements(at(input, 'args')).map(wordOf);
+  const isLine = typeof command === 'string' && args.length === 0;
+  const line = isLine ? command : quotedWords([...(Array.isArray(command) ? command.map(wordOf) : [String(command)]), ...args]);
+  return line ? withVariables(variablesOf(at(input, 'env')), line, isLine) : null;
+}
+
+/** Environment variables: an object, or a list of `name` and `value`. */
+function variablesOf(env: unknown): Array<[string, string]> {
+  if (Array.isArray(env)) {
+    return list(env).flatMap((it): Array<[string, string]> => {
+      const name = text(at(it, 'name'));
+      return name === undefined ? [] : [[name, wordOf(at(it, 'value') ?? null)]];
+    });
   }
-  return null;
+  if (typeof env !== 'object' || env === null) return [];
+  return Object.entries(env).map(([name, value]): [string, string] => [name, wordOf(value)])
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** The folder in which a tool call would run its command, if that is known and is not the folder of the project. */
+export function commandFolderOf(call: unknown, project: Project): string | null {
+  const folder = ['cwd', 'workdir', 'working_directory', 'workingDirectory']
+    .map((name) => text(at(call, 'rawInput', name))).find((it) => it !== undefined);
+  return folder === undefined ? null : otherFolder(folder, project);
+}
+
+/** A folder as views show it, if it is not the folder of the project. */
+export function otherFolder(folder: string, project: Project): string | null {
+  return ['', '.', './', project.folder].includes(folder) ? null : project.shown(folder);
 }
 
 /** The steps of a plan. */

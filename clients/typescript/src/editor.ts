@@ -52,7 +52,7 @@ function guarded<Words extends unknown[]>(call: ((...words: Words) => void) | un
   };
 }
 
-const needsChain = ['openSession', 'listSessions', 'prompt', 'select', 'logIn'];
+const needsChain = ['openSession', 'listSessions', 'prompt', 'tryAgain', 'select', 'logIn'];
 
 export class Editor {
   /** `chain`, `sessions`, `session/ID`, `panels`, `comments`, `edits` and `files`. */
@@ -118,6 +118,7 @@ export class Editor {
       case 'closeSession': return sessions.close(action.session);
       case 'prompt': return turns.prompt(this.openSession(action.session), action.text, action.attachments);
       case 'unqueue': return turns.unqueue(session, action.entry);
+      case 'tryAgain': return turns.tryAgain(session, action.entry);
       case 'sendNow': return turns.sendNow(session, action.entry);
       case 'cancel': return turns.cancel(session);
       case 'answer': return this.requests.questions.answer(action.entry, action.choice);

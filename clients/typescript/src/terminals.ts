@@ -7,6 +7,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { delimiter, isAbsolute, resolve } from 'node:path';
 import { at, list, text, whole } from './json';
+import type { Exit } from './link/types';
 import { endGroup, signalGroup } from './process';
 import { internal, invalidParams, messageOf } from './rpc-error';
 import { TerminalOutput } from './terminal-output';
@@ -32,7 +33,7 @@ const isWindows = process.platform === 'win32';
 export interface ExitStatus { exitCode: number | null; signal: string | null }
 
 /** The output of a terminal so far, and how its command has exited. */
-export interface TerminalChange { id: string; text: string; exit: string | null }
+export interface TerminalChange { id: string; text: string; exit: Exit | null }
 
 type Environment = Record<string, string | undefined>;
 
@@ -85,6 +86,34 @@ function commandLine(folder: string, params: unknown, base: Environment): Comman
   if ([program, ...args].some((it) => it.includes('\0'))) throw invalidParams('`command` contains a zero character');
   const limit = Math.min(whole(at(params, 'outputByteLimit')) ?? defaultLimit, defaultLimit);
   return { program, args, env, folder: cwd, limit };
+}
+
+/** The command of `terminal/create` as one writes it in a shell, with its environment variables: exactly what runs. */
+export function shownCommand(params: unknown): string {
+  const command = text(at(params, 'command')) ?? '';
+  const args = list(at(params, 'args')).map((it) => text(it) ?? '');
+  const variables = list(at(params, 'env'))
+    .map((it): [string, string] => [text(at(it, 'name')) ?? '', text(at(it, 'value')) ?? ''])
+    .filter(([name]) => name && !/[=\0]/.test(name));
+  const [program, words] = withShell(command, args);
+  const isLine = program !== command || words.length !== args.length;
+  return withVariables(variables, isLine ? words.at(-1) ?? '' : quotedWords([command, ...args]), isLine);
+}
+
+/** A command with its environment variables. In front of a line, they are exported: they hold for all of its commands. */
+export function withVariables(variables: ReadonlyArray<[string, string]>, command: string, isLine: boolean): string {
+  if (variables.length === 0) return command;
+  const words = variables.map(([name, value]) => `${name}=${quoted(value)}`).join(' ');
+  return isLine ? `export ${words}; ${command}` : `${words} ${command}`;
+}
+
+/** Words as one writes them in a shell. */
+export function quotedWords(words: readonly string[]): string {
+  return words.map(quoted).join(' ');
+}
+
+function quoted(word: string): string {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 class Terminal {
@@ -149,13 +178,12 @@ class Terminal {
     const now = { total: this.output.total, exited: this.exit !== null };
     if (now.total === this.reported.total && now.exited === this.reported.exited) return [];
     this.reported = now;
-    return [{ id, text: this.output.text().text, exit: this.exit && exitText(this.exit) }];
+    return [{ id, text: this.output.text().text, exit: this.exit && exitOf(this.exit) }];
   }
 }
 
-function exitText({ exitCode, signal }: ExitStatus): string {
-  if (exitCode !== null) return `exited with status ${exitCode}`;
-  return signal === null ? 'ended' : `killed by ${signal}`;
+function exitOf({ exitCode, signal }: ExitStatus): Exit {
+  return { code: exitCode, signal };
 }
 
 export class Terminals {

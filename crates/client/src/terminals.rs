@@ -267,6 +267,53 @@ fn with_shell(command: &str, arguments: Vec<String>) -> (String, Vec<String>) {
     (shell.to_owned(), vec![option.to_owned(), line])
 }
 
+/// The command of `terminal/create` as one writes it in a shell, with its environment variables: exactly what runs.
+pub fn shown_command(params: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let command = text(&params["command"]);
+    let arguments: Vec<String> =
+        params["args"].as_array().into_iter().flatten().map(text).collect();
+    let environment = params["env"].as_array().into_iter().flatten();
+    let environment: Vec<(String, String)> = environment
+        .map(|it| (text(&it["name"]), text(&it["value"])))
+        .filter(|(name, _)| is_variable(name))
+        .collect();
+    let (program, words) = with_shell(&command, arguments.clone());
+    match words.last().filter(|_| program != command || words != arguments) {
+        Some(line) => with_variables(&environment, line, true),
+        None => {
+            let words = std::iter::once(command.as_str()).chain(words.iter().map(String::as_str));
+            with_variables(&environment, &quoted_words(words), false)
+        }
+    }
+}
+
+/// A command with its environment variables. In front of a line, they are exported: they hold for all of its commands.
+pub fn with_variables(variables: &[(String, String)], command: &str, is_line: bool) -> String {
+    if variables.is_empty() {
+        return command.to_owned();
+    }
+    let variables = variables.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+    let variables = variables.collect::<Vec<_>>().join(" ");
+    match is_line {
+        true => format!("export {variables}; {command}"),
+        false => format!("{variables} {command}"),
+    }
+}
+
+/// Words as one writes them in a shell.
+pub fn quoted_words<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "_@%+=:,./-".contains(it);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 fn start(line: &CommandLine, environment: &[(OsString, OsString)]) -> io::Result<Terminal> {
     let (reader, writer) = io::pipe()?;
     let mut command = Command::new(&line.program);
@@ -313,6 +360,24 @@ mod tests {
         assert!(shell("cargo test | head", &[]) && shell("ls *", &[]));
         assert!(shell("cd", &["sub", "&&", "ls"]));
         assert!(!shell("ls", &[]) && !shell("my program", &["a"]));
+    }
+
+    #[test]
+    fn a_command_is_shown_as_it_runs() {
+        let shown = |params: Value| shown_command(&params);
+        assert_eq!(
+            shown(json!({ "command": "rm", "args": ["-rf", "a b", "", "it's"] })),
+            r"rm -rf 'a b' '' 'it'\''s'"
+        );
+        assert_eq!(
+            shown(json!({ "command": "sh", "args": ["-c", "ls; rm x"] })),
+            "sh -c 'ls; rm x'"
+        );
+        assert_eq!(shown(json!({ "command": "make && ls" })), "make && ls");
+        assert_eq!(shown(json!({ "command": "cd", "args": ["sub", "&&", "ls"] })), "cd sub && ls");
+        let env = json!([{ "name": "A", "value": "b c" }, { "name": "", "value": "x" }]);
+        assert_eq!(shown(json!({ "command": "ls", "env": env })), "A='b c' ls");
+        assert_eq!(shown(json!({ "command": "ls | wc", "env": env })), "export A='b c'; ls | wc");
     }
 
     #[test]

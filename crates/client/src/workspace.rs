@@ -20,9 +20,8 @@ pub enum Reply {
     Ready(Outcome),
     /// When the future completes.
     Pending(Pin<Box<dyn Future<Output = Outcome> + Send>>),
-    /// The request is about a file outside of the folder. Ask the user, and call
-    /// [`Workspace::handle_allowed_file`].
-    Outside(OutsideFile),
+    /// The request is about a place outside of the folder. Ask the user, and call [`Workspace::handle_allowed`].
+    Outside(OutsidePath),
 }
 
 impl fmt::Debug for Reply {
@@ -30,18 +29,61 @@ impl fmt::Debug for Reply {
         match self {
             Reply::Ready(outcome) => f.debug_tuple("Ready").field(outcome).finish(),
             Reply::Pending(_) => f.write_str("Pending"),
-            Reply::Outside(file) => f.debug_tuple("Outside").field(file).finish(),
+            Reply::Outside(place) => f.debug_tuple("Outside").field(place).finish(),
         }
     }
 }
 
-/// A file outside of the folder.
+/// A file or a folder outside of the folder of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutsideFile {
+pub struct OutsidePath {
     /// The path, with its symbolic links resolved.
     pub path: PathBuf,
-    /// Whether the file is written.
-    pub write: bool,
+    /// What is done with it.
+    pub usage: Usage,
+}
+
+/// What a request does with a file or a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// The file is read.
+    Read,
+    /// The file is written.
+    Write,
+    /// A command runs in the folder.
+    Run,
+}
+
+impl Usage {
+    /// As the beginning of a question, before the path.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Usage::Read => "Read",
+            Usage::Write => "Write",
+            Usage::Run => "Run a command in",
+        }
+    }
+
+    /// The kind of the tool call.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Usage::Read => "read",
+            Usage::Write => "edit",
+            Usage::Run => "execute",
+        }
+    }
+
+    /// Why a request that the user has refused fails.
+    pub fn refusal(self) -> &'static str {
+        match self {
+            Usage::Read | Usage::Write => {
+                "permission denied: the file is outside of the folder of the session"
+            }
+            Usage::Run => {
+                "permission denied: the folder of the command is outside of the folder of the session"
+            }
+        }
+    }
 }
 
 /// The folder of a session, in which the agent may use files, and the terminals of the agent.
@@ -71,14 +113,37 @@ impl Workspace {
     pub fn handle(&mut self, method: &str, params: &Value) -> Option<Reply> {
         match method {
             "fs/read_text_file" | "fs/write_text_file" => Some(self.file(method, params, None)),
+            "terminal/create" => Some(self.create_terminal(params, None)),
             _ => self.terminal(method, params),
         }
     }
 
-    /// Handles a request about a file outside of the folder that the user has allowed: the path of [`OutsideFile`]. The
-    /// reply is [`Reply::Outside`] again if a symbolic link has changed, so that the request is about another file.
-    pub fn handle_allowed_file(&self, method: &str, params: &Value, allowed: &Path) -> Reply {
-        self.file(method, params, Some(allowed))
+    /// Handles a request about a place outside of the folder that the user has allowed: the path of [`OutsidePath`]. The
+    /// reply is [`Reply::Outside`] again if a symbolic link has changed, so that the request is about another place.
+    pub fn handle_allowed(&mut self, method: &str, params: &Value, allowed: &Path) -> Reply {
+        match method {
+            "terminal/create" => self.create_terminal(params, Some(allowed)),
+            _ => self.file(method, params, Some(allowed)),
+        }
+    }
+
+    /// A command runs inside of the folder, unless the user has allowed another one. What it does then is not limited.
+    fn create_terminal(&mut self, params: &Value, allowed: Option<&Path>) -> Reply {
+        // Without a folder that exists, the request fails for that reason.
+        let folder =
+            params["cwd"].as_str().map(Path::new).filter(|it| it.is_absolute() && it.is_dir());
+        let Some(folder) = folder else {
+            return Reply::Ready(self.terminals.create(&self.folder, params));
+        };
+        match files::locate(&self.folder, folder) {
+            Ok(located) if located.inside || allowed == Some(&*located.path) => {
+                let mut params = params.clone();
+                params["cwd"] = located.path.display().to_string().into();
+                Reply::Ready(self.terminals.create(&self.folder, &params))
+            }
+            Ok(located) => Reply::Outside(OutsidePath { path: located.path, usage: Usage::Run }),
+            Err(error) => Reply::Ready(Err(error)),
+        }
     }
 
     fn file(&self, method: &str, params: &Value, allowed: Option<&Path>) -> Reply {
@@ -88,7 +153,10 @@ impl Workspace {
         let write = method == "fs/write_text_file";
         let path = match files::locate(&self.folder, Path::new(path)) {
             Ok(located) if located.inside || allowed == Some(&*located.path) => located.path,
-            Ok(located) => return Reply::Outside(OutsideFile { path: located.path, write }),
+            Ok(located) => {
+                let usage = if write { Usage::Write } else { Usage::Read };
+                return Reply::Outside(OutsidePath { path: located.path, usage });
+            }
             Err(error) => return Reply::Ready(Err(error)),
         };
         let params = params.clone();
@@ -107,7 +175,6 @@ impl Workspace {
 
     fn terminal(&mut self, method: &str, params: &Value) -> Option<Reply> {
         Some(Reply::Ready(match method {
-            "terminal/create" => self.terminals.create(&self.folder, params),
             "terminal/output" => self.terminals.output(params),
             "terminal/kill" => self.terminals.kill(params),
             "terminal/release" => self.terminals.release(params),
@@ -140,10 +207,11 @@ mod tests {
             let Some(Reply::Outside(file)) = workspace.handle(method, &params) else {
                 panic!("{method} is not refused");
             };
-            assert_eq!((&file.path, file.write), (&outside, method == "fs/write_text_file"));
-            let other = workspace.handle_allowed_file(method, &params, &folder.join("other.txt"));
+            let write = file.usage == Usage::Write;
+            assert_eq!((&file.path, write), (&outside, method == "fs/write_text_file"));
+            let other = workspace.handle_allowed(method, &params, &folder.join("other.txt"));
             assert!(matches!(other, Reply::Outside(_)), "another file was allowed");
-            let allowed = workspace.handle_allowed_file(method, &params, &outside);
+            let allowed = workspace.handle_allowed(method, &params, &outside);
             assert!(matches!(allowed, Reply::Pending(_)));
         }
     }

@@ -8,6 +8,7 @@ use web::project::Project;
 use web::protocol::{Attachment, Block, Command, FileDiff, Place, Select, SelectValue, Step, Tool};
 
 use client::settings::{Kind, Setting};
+use client::terminals::{quoted_words, with_variables};
 
 /// The longest text of one content of a tool call, in bytes. The rest is left out.
 const MAX_TEXT: usize = 256 * 1024;
@@ -59,6 +60,26 @@ pub fn block(content: &Value) -> Block {
     }
 }
 
+/// The name of an attachment of a message that the agent repeats.
+pub fn name(content: &Value) -> String {
+    let last = |uri: &Value| {
+        let uri = uri.as_str().unwrap_or_default();
+        uri.rsplit('/').next().unwrap_or(uri).to_owned()
+    };
+    let name = match content["type"].as_str() {
+        Some("resource") => last(&content["resource"]["uri"]),
+        Some("resource_link") => match content["name"].as_str() {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => last(&content["uri"]),
+        },
+        _ => last(&content["uri"]),
+    };
+    match one_line(&name) {
+        name if name.is_empty() => content["type"].as_str().unwrap_or("content").to_owned(),
+        name => name,
+    }
+}
+
 /// A tool call with everything that is known about it. The times are those of the entry.
 pub fn tool(call: &Value, project: &Project, time: u64, ms: Option<u64>) -> Tool {
     let shown = |path: &Value| project.shown(Path::new(path.as_str().unwrap_or_default()));
@@ -98,18 +119,53 @@ fn limited(value: &Value) -> Value {
     }
 }
 
-/// The command line that a tool call would run, if it is known.
+/// The command line that a tool call would run, quoted for a shell, if it is known.
 pub fn command_line(call: &Value) -> Option<String> {
     let input = &call["rawInput"];
-    let command = ["command", "cmd", "script"].iter().find_map(|name| match &input[*name] {
-        Value::String(command) => Some(command.clone()),
-        Value::Array(words) => {
-            let words = words.iter().filter_map(Value::as_str).collect::<Vec<_>>();
-            Some(words.join(" "))
+    let command = ["command", "cmd", "script"].into_iter().map(|name| &input[name]);
+    let command = command.into_iter().find(|it| it.is_string() || it.is_array())?;
+    let word = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+    let words = |list: &Value| list.as_array().into_iter().flatten().map(word).collect::<Vec<_>>();
+    let arguments = words(&input["args"]);
+    let (line, is_line) = match command {
+        Value::String(line) if arguments.is_empty() => (line.clone(), true),
+        _ => {
+            let first = command.as_str().map(str::to_owned);
+            let all: Vec<String> =
+                first.into_iter().chain(words(command)).chain(arguments).collect();
+            (quoted_words(all.iter().map(String::as_str)), false)
         }
-        _ => None,
-    });
-    command.filter(|it| !it.is_empty())
+    };
+    let variables = variables(&input["env"]);
+    Some(with_variables(&variables, &line, is_line)).filter(|_| !line.is_empty())
+}
+
+/// Environment variables: an object, or a list of `name` and `value`.
+fn variables(env: &Value) -> Vec<(String, String)> {
+    let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+    match env {
+        Value::Object(members) => {
+            let all = members.iter().map(|(name, value)| (name.clone(), text(value)));
+            all.collect::<std::collections::BTreeMap<_, _>>().into_iter().collect()
+        }
+        _ => list(env)
+            .filter_map(|it| Some((it["name"].as_str()?.to_owned(), text(&it["value"]))))
+            .collect(),
+    }
+}
+
+/// The folder in which a tool call would run its command, if that is known and is not the folder of the project.
+pub fn command_folder(call: &Value, project: &Project) -> Option<String> {
+    let input = &call["rawInput"];
+    let names = ["cwd", "workdir", "working_directory", "workingDirectory"];
+    let folder = names.into_iter().find_map(|name| input[name].as_str())?;
+    other_folder(folder, project)
+}
+
+/// A folder as the page shows it, if it is not the folder of the project.
+pub fn other_folder(folder: &str, project: &Project) -> Option<String> {
+    let is_same = ["", ".", "./"].contains(&folder) || Path::new(folder) == project.folder();
+    (!is_same).then(|| project.shown(Path::new(folder)))
 }
 
 /// The steps of a plan.
@@ -271,6 +327,22 @@ mod tests {
         assert_eq!(tool.diffs[0].old, None);
         assert_eq!(tool.places, [Place { path: "x/a".to_owned(), line: Some(3) }]);
         assert_eq!(command_line(&call).as_deref(), Some("ls -l"));
+        let line = |input: Value| command_line(&json!({ "rawInput": input }));
+        assert_eq!(
+            line(json!({ "command": ["sh", "-c", "rm -r x; ls"] })).as_deref(),
+            Some("sh -c 'rm -r x; ls'")
+        );
+        assert_eq!(
+            line(json!({ "command": "rm", "args": ["a b"], "env": { "A": "1" } })).as_deref(),
+            Some("A=1 rm 'a b'")
+        );
+        assert_eq!(line(json!({ "command": "a && b" })).as_deref(), Some("a && b"));
+        assert_eq!(line(json!({ "command": "" })), None);
+        let folder = |cwd: &str| command_folder(&json!({ "rawInput": { "cwd": cwd } }), &project);
+        assert_eq!(
+            (folder("/"), folder("."), folder("/etc").as_deref()),
+            (None, None, Some("etc"))
+        );
         assert_eq!(tool.blocks[1], Block::Other { about: "audio (audio/wav)".to_owned() });
     }
 

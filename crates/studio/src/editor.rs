@@ -35,7 +35,7 @@ use web::protocol::{Chain, Entry, Login};
 use web::surface::{Surface, ToOwner, now};
 use web::topics::Topics;
 
-use requests::OpenQuestion;
+use requests::{OpenQuestion, ShownTerminal};
 use session::Session;
 use sessions::Opening;
 
@@ -73,9 +73,9 @@ enum Pending {
     Close,
 }
 
-/// The answer to a request of the agent.
-pub(crate) type TaskResult = (Value, Result<Value, Value>);
-/// Work that answers a request of the agent.
+/// The answer to a request of the agent, with its id. Work for a page or for a notification has no id.
+pub(crate) type TaskResult = (Option<Value>, Result<Value, Value>);
+/// Work that answers a request of the agent, or that somebody else waits for.
 pub(crate) type Task = Pin<Box<dyn Future<Output = TaskResult> + Send>>;
 /// Gets the result of an action.
 type ActionAnswer = tokio::sync::oneshot::Sender<Result<Value, String>>;
@@ -99,8 +99,7 @@ pub struct Editor {
     /// Updates that arrived before the id of their session.
     early_updates: Vec<(String, Value)>,
     questions: BTreeMap<String, OpenQuestion>,
-    /// The session and the command of each terminal.
-    terminals: BTreeMap<String, (String, String)>,
+    terminals: BTreeMap<String, ShownTerminal>,
     /// Actions that wait for the first session.
     waiting: Vec<ActionAnswer>,
     /// Counts entries of all kinds, for their ids.
@@ -187,9 +186,8 @@ impl Editor {
             _ if Surface::knows(method) => {
                 // A component that does not wait for the answer.
                 let (surface, method) = (self.surface.clone(), method.to_owned());
-                self.tasks.push(Box::pin(async move {
-                    (Value::Null, surface.handle(&method, params).await)
-                }));
+                self.tasks
+                    .push(Box::pin(async move { (None, surface.handle(&method, params).await) }));
             }
             _ => {}
         }

@@ -11,7 +11,7 @@ mod entry;
 #[cfg(test)]
 mod tests;
 
-pub use action::{Action, Attachment, FileEntry, FileText, FoundFile};
+pub use action::{Action, Attachment, FileEntry, FileText, FoundFile, Unqueued};
 pub use entry::*;
 
 use serde::{Deserialize, Serialize};

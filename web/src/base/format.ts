@@ -36,6 +36,11 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 60)}${thin}h${minutes % 60 ? ` ${minutes % 60}${thin}min` : ''}`;
 }
 
+/** A time that a person may care about. Null for less than 0.1 s. */
+export function shownDuration(ms: number): string | null {
+  return ms < 100 ? null : duration(ms);
+}
+
 /** `12:03`. */
 export function clock(time: number): string {
   const date = new Date(time);

@@ -98,3 +98,64 @@ export function markSuspicious(text: string): Piece[] {
 export function isSuspicious(text: string): boolean {
   return markSuspicious(text).some((piece) => piece.why !== null);
 }
+
+/** Parts of one emoji are joined by these characters. */
+const emoji = /[\p{Extended_Pictographic}0-9#*][\ufe0f\u200d\u{1f3fb}-\u{1f3ff}]+/gu;
+/** Letters of some scripts are joined or kept apart by these characters. */
+const joined = /[\p{L}\p{M}][\u200c\u200d](?=\p{L})/gu;
+/** Signs that are hardly ever meant as such in code and in names. Dashes and quotation marks are common in prose. */
+const oddSign = /[\u037e\u2044\u2215\u29f8\u2223\u01c0\u2024\u0589\u2236\ua789]/u;
+
+function countsInText(character: string, isHidden: boolean, isMixed: boolean): boolean {
+  if (isHidden) return true;
+  if (character in likeSign) return oddSign.test(character);
+  // Full-width punctuation is common beside Chinese and Japanese.
+  if (styled.test(character)) return /[\p{L}\p{N}]/u.test(character);
+  return isMixed;
+}
+
+/**
+ * As `markSuspicious`, for text that may be prose in any language: a file, a change, a path. A letter of another script
+ * is suspicious only in a word with Latin letters. Null if there is nothing to mark.
+ */
+export function markText(text: string): Piece[] | null {
+  // Most lines are ASCII.
+  if (/^[\t\n\x20-\x7e]*\r?$/.test(text)) return null;
+  const fine = new Set<number>();
+  for (const found of text.matchAll(emoji)) {
+    for (let at = found.index + 1; at < found.index + found[0].length; at++) fine.add(at);
+  }
+  for (const found of text.matchAll(joined)) {
+    if (!/[\x20-\x7e]/.test(found[0].charAt(0))) fine.add(found.index + found[0].length - 1);
+  }
+  const pieces: Piece[] = [];
+  let plain = '';
+  let marked = false;
+  let at = 0;
+  for (const word of text.match(/[\p{L}\p{M}\p{N}]+|[^\p{L}\p{M}\p{N}]+/gu) ?? []) {
+    const isMixed = /[a-z]/i.test(word);
+    for (const character of word) {
+      const found = why(character, word);
+      const isLast = at === text.length - 1;
+      const counts = found !== null && !fine.has(at) && !(character === '\r' && isLast) && countsInText(character, found.hidden, isMixed);
+      at += character.length;
+      if (!counts || !found) {
+        plain += character;
+        continue;
+      }
+      if (plain) pieces.push({ text: plain, why: null, hidden: false });
+      plain = '';
+      marked = true;
+      pieces.push({ text: character, ...found });
+    }
+  }
+  if (plain) pieces.push({ text: plain, why: null, hidden: false });
+  return marked ? pieces : null;
+}
+
+/** How many characters of a text `markText` marks. */
+export function countMarked(text: string): number {
+  let found = 0;
+  for (const line of text.split('\n')) for (const piece of markText(line) ?? []) if (piece.why !== null) found += 1;
+  return found;
+}

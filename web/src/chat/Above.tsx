@@ -2,10 +2,11 @@
 import { plural } from '../base/format';
 import type { Question, Step } from 'acp-conductor-client/link';
 import { Button } from '../parts/Button';
+import { Guarded } from '../parts/Guarded';
 import { Icon } from '../parts/Icon';
 import type { OnDiff, OnFile } from './Blocks';
 import { planIsOpen, type EntryOf } from './model';
-import { PermissionRow } from './Permission';
+import { keyChoice, PermissionRow } from './Permission';
 import { PlanSummary } from './Plan';
 
 export interface AboveProps {
@@ -66,9 +67,28 @@ export function Above(props: AboveProps) {
         </section>
       )}
       {question && (
-        <PermissionRow key={question[0]} question={question[1]} who={props.who} more={props.questions.length - 1}
-          disabled={props.disabled} ready={props.ready}
-          onAnswer={(choice) => props.onAnswer(question[0], choice)} onFile={props.onFile} onDiff={props.onDiff} />
+        <Guarded key={question[0]} instead={<Unshown question={question[1]} disabled={props.disabled}
+          onAnswer={(choice) => props.onAnswer(question[0], choice)} />}>
+          <PermissionRow question={question[1]} who={props.who} more={props.questions.length - 1}
+            disabled={props.disabled} ready={props.ready}
+            onAnswer={(choice) => props.onAnswer(question[0], choice)} onFile={props.onFile} onDiff={props.onDiff} />
+        </Guarded>
+      )}
+    </div>
+  );
+}
+
+/** A question that cannot be shown can only be rejected. */
+function Unshown(props: { question: Question; disabled: string | false; onAnswer: (choice: string) => void }) {
+  const reject = keyChoice(props.question, 'reject_once');
+  return (
+    <div class="above-part permission" role="group" aria-label="A question that cannot be shown">
+      <p class="permission-title"><Icon name="circle-alert" class="is-err" />
+        <span>The agent asks something that this page cannot show.{reject === null && ' Stop the agent.'}</span></p>
+      {reject !== null && (
+        <div class="buttons permission-buttons">
+          <Button icon="x" disabled={props.disabled} onClick={() => props.onAnswer(reject)}>Reject</Button>
+        </div>
       )}
     </div>
   );

@@ -1,6 +1,7 @@
 // The chat of one session: wires the store to the conversation, the area above the composer, and the composer.
 import { computed, signal } from '@preact/signals';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { useReady } from '../base/held';
 import { isTyping, useKeys } from '../base/keys';
 import { plural, words } from '../base/format';
 import { say } from '../base/live';
@@ -15,7 +16,7 @@ import { Conversation } from './Conversation';
 import { draftOf } from './drafts';
 import { Empty } from './Empty';
 import { insertAt, insertions, takeInsertions } from './insert';
-import { overview, type Overview } from './model';
+import { type EntryOf, overview, type Overview } from './model';
 import { keyChoice } from './Permission';
 import type { KeptPlace } from './place';
 import { plainTitle } from './Title';
@@ -93,8 +94,9 @@ export function Chat(props: ChatProps) {
 
   const lost = store.state.value !== 'live' ? 'There is no connection to Conductor.' : false;
   const chainDown = props.chain?.state === 'ended' ? 'The chain has ended.' : false;
-  const off = lost || chainDown;
   const turn = view.turn;
+  const failed = turn?.state === 'failed' && !chainDown;
+  const off = lost || chainDown || (failed && 'The session could not be opened.');
   const running = turn?.state === 'running' || turn?.state === 'cancelling';
   const who = props.chain?.agent?.split(' ')[0] || props.chain?.components.at(-1) || 'The agent';
   const question = view.questions[0];
@@ -145,6 +147,11 @@ export function Chat(props: ChatProps) {
       area.current?.setSelectionRange(caret, caret);
     });
   };
+  const editAgain = ({ text, attachments }: EntryOf<'user'>) => {
+    edit(text);
+    const missing = attachments.filter((name) => !text.includes(`@${name}`));
+    if (missing.length) toast('ok', `Not attached again: ${missing.join(', ')}`);
+  };
   useEffect(() => {
     const all = takeInsertions();
     if (!all.length) return;
@@ -155,8 +162,15 @@ export function Chat(props: ChatProps) {
   }, [insertions.value]);
   const editQueued = async (entry: string) => {
     if (session === null) return;
-    const text = await attempt({ op: 'unqueue', session, entry });
-    if (typeof text === 'string') edit(draft.text.value ? `${text}\n\n${draft.text.value}` : text);
+    const found = await attempt({ op: 'unqueue', session, entry });
+    if (found === undefined) return;
+    const { text, attachments } = results.unqueue(found, 'unqueue');
+    // A file that the text mentions is attached by its name.
+    const mentioned = attachments.flatMap((it) => (it.attach === 'file' && text.includes(`@${it.path}`) ? [it.path] : []));
+    for (const path of mentioned) draft.mentioned.add(path);
+    draft.attachments.value = [
+      ...attachments.filter((it) => it.attach !== 'file' || !mentioned.includes(it.path)), ...draft.attachments.value];
+    edit(draft.text.value ? `${text}\n\n${draft.text.value}` : text);
   };
   const answer = (entry: string, choice: string) => {
     if (session !== null && ready) void attempt({ op: 'answer', session, entry, choice });
@@ -189,7 +203,8 @@ export function Chat(props: ChatProps) {
           loading={!topic.loaded.value || turn?.state === 'loading'}
           actions={{
             onFile: props.onFile, onDiff: props.onDiff, onCopy: copyText,
-            onTryAgain: (prompt) => void send(prompt, []),
+            onTryAgain: (entry) => session !== null && void attempt({ op: 'tryAgain', session, entry }),
+            onOpenAgain: failed && session !== null ? () => void attempt({ op: 'openSession', session }) : undefined,
           }}
           empty={<Empty agent={who === 'The agent' ? 'the agent' : who} folder={props.folder} onExample={(text) => edit(text)} />} />
       </div>
@@ -213,7 +228,7 @@ export function Chat(props: ChatProps) {
             onEditLast={() => {
               const queued = view.queued.at(-1);
               if (queued) void editQueued(queued[0]);
-              else if (view.lastPrompt !== null) edit(view.lastPrompt);
+              else if (view.lastPrompt !== null) editAgain(view.lastPrompt);
             }}
             onProblem={(text) => toast('err', text)} />
         </div>
@@ -234,31 +249,6 @@ async function mentionedFiles(text: string, find: (text: string) => Promise<stri
     return paths.includes(path) ? [path] : [];
   }));
   return found.flat();
-}
-
-/** A question that follows another one at once cannot be answered before this many milliseconds. */
-const hold = 400;
-
-/** Whether the question can be answered. A click or a key that was meant for the one before must not answer it. */
-function useReady(question: string | null): boolean {
-  const shown = useRef({ question: null as string | null, gone: -Infinity, held: false });
-  const [, setCount] = useState(0);
-  const state = shown.current;
-  if (question !== state.question) {
-    const now = performance.now();
-    if (state.question !== null) state.gone = now;
-    state.held = question !== null && now - state.gone < hold;
-    state.question = question;
-  }
-  useEffect(() => {
-    if (!state.held) return undefined;
-    const timer = setTimeout(() => {
-      state.held = false;
-      setCount((count) => count + 1);
-    }, hold);
-    return () => clearTimeout(timer);
-  }, [question]);
-  return !state.held;
 }
 
 /** Says what happens, for people who do not see it. */

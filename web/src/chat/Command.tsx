@@ -1,8 +1,8 @@
 // A command line in full, with marks on characters that hide what it does.
 import { markSuspicious } from '../base/suspicious';
-import { Icon } from '../parts/Icon';
+import { Marked, MarkedNote } from '../parts/Marked';
 
-export function Command(props: { text: string; label: string }) {
+export function Command(props: { text: string; label: string; folder?: string | null }) {
   const pieces = markSuspicious(props.text);
   const found = pieces.filter((piece) => piece.why !== null).length;
   return (
@@ -16,15 +16,8 @@ export function Command(props: { text: string; label: string }) {
           )))}
         </code>
       </pre>
-      {found > 0 && (
-        <p class="command-warning is-warn">
-          <Icon name="triangle-alert" />
-          <span>
-            {found === 1 ? 'One character is marked. It cannot be seen, or looks like another one.'
-              : `${found} characters are marked. They cannot be seen, or look like others.`}
-          </span>
-        </p>
-      )}
+      {props.folder && <p class="small muted command-folder">in <code><Marked text={props.folder} strict /></code></p>}
+      <MarkedNote found={found} />
     </div>
   );
 }

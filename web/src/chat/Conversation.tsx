@@ -4,6 +4,8 @@ import { useAfter } from '../base/signals';
 import { useKeys } from '../base/keys';
 import type { Topic } from '../link/store';
 import { Button } from '../parts/Button';
+import { Guarded } from '../parts/Guarded';
+import { Icon } from '../parts/Icon';
 import { asMarkdown } from './model';
 import { usePlace, type KeptPlace } from './place';
 import { Row, type RowActions } from './Rows';
@@ -120,7 +122,11 @@ export function Conversation(props: {
               </Button>
             </p>
           )}
-          {rows.slice(first).map((id) => <Row key={id} id={id} topic={topic} actions={props.actions} />)}
+          {rows.slice(first).map((id) => (
+            <Guarded key={id} instead={<p class="row small muted" data-failed><Icon name="info" /> This entry cannot be shown.</p>}>
+              <Row id={id} topic={topic} actions={props.actions} />
+            </Guarded>
+          ))}
           {!rows.length && (props.loading ? slow && <p class="muted loading">Loading session…</p> : props.empty)}
           {props.running && <p class="working small muted" data-working>The agent is working<span class="caret" /></p>}
         </div>

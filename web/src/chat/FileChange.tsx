@@ -2,6 +2,7 @@
 import type { FileDiff } from 'acp-conductor-client/link';
 import { Button } from '../parts/Button';
 import { Diff } from '../parts/Diff';
+import { Marked } from '../parts/Marked';
 import type { OnDiff, OnFile } from './Blocks';
 
 export function FileChange(props: { diff: FileDiff; onFile: OnFile; onDiff: OnDiff | undefined }) {
@@ -9,7 +10,7 @@ export function FileChange(props: { diff: FileDiff; onFile: OnFile; onDiff: OnDi
   return (
     <div class="tool-diff">
       <p class="tool-diff-head">
-        <button type="button" class="file-link small" onClick={() => props.onFile(diff.path)}>{diff.path}</button>
+        <button type="button" class="file-link small" onClick={() => props.onFile(diff.path)}><Marked text={diff.path} strict /></button>
         {diff.old === null && <span class="chip">new file</span>}
         {onDiff && (
           <Button kind="plain" class="open-diff" icon="file-diff" label={`Show the changes of ${diff.path} in the editor`}

@@ -1,8 +1,11 @@
 // A question above the composer: who asks, what exactly, and every answer that is offered.
 import { useEffect, useId, useRef } from 'preact/hooks';
+import { own } from '../base/own';
+import { markSuspicious } from '../base/suspicious';
 import type { Choice, Question } from 'acp-conductor-client/link';
 import { Button } from '../parts/Button';
 import { Icon, type IconName } from '../parts/Icon';
+import { Marked, MarkedNote } from '../parts/Marked';
 import { Blocks, type OnDiff, type OnFile } from './Blocks';
 import { Command } from './Command';
 import { FileChange } from './FileChange';
@@ -22,9 +25,13 @@ function nameOf(choice: Choice): string {
 }
 
 function titleOf(choice: Choice, keys: string | undefined): string {
-  const effect = effects[choice.effect];
+  const effect = own(effects, choice.effect);
   const words = effect && effect.toLowerCase() !== choice.name.toLowerCase() ? `${choice.name} – ${effect}` : choice.name;
-  return keys ? `${words} (${keys.replace('Control', 'Ctrl')})` : words;
+  return keys ? `${words} (${shortKeys(keys)})` : words;
+}
+
+function shortKeys(keys: string): string {
+  return keys.replace('Control', 'Ctrl').replace('Backspace', '⌫').replace('Enter', '⏎');
 }
 
 const order = ['reject_once', 'reject_always', 'allow_once', 'allow_always'];
@@ -76,7 +83,9 @@ export function PermissionRow(props: {
         {props.more > 0 && <span class="chip num">{props.more} more</span>}
       </p>
       <div class="permission-body">
-        {question.command !== null && <Command text={question.command} label="The command that would run" />}
+        {question.command !== null && (
+          <Command text={question.command} folder={question.folder} label="The command that would run" />
+        )}
         {tool && tool.title && tool.title !== question.title && (
           <p class="row small muted"><Icon name={toolIcon(tool.tool)} /><span><Title text={tool.title} /></span></p>
         )}
@@ -85,11 +94,13 @@ export function PermissionRow(props: {
             {tool.places.map((place) => (
               <button type="button" key={`${place.path}:${place.line}`} class="file-link"
                 onClick={() => props.onFile(place.path, place.line ?? undefined)}>
-                {place.path}{place.line !== null && `:${place.line}`}
+                <Marked text={place.path} strict />{place.line !== null && `:${place.line}`}
               </button>
             ))}
           </p>
         )}
+        <MarkedNote found={[...tool?.places ?? [], ...tool?.diffs ?? []].reduce((sum, { path }) => (
+          sum + markSuspicious(path).filter((piece) => piece.why !== null).length), 0)} />
         {tool?.diffs.map((diff, index) => (
           <FileChange key={index} diff={diff} onFile={props.onFile} onDiff={props.onDiff} />
         ))}
@@ -104,11 +115,11 @@ export function PermissionRow(props: {
           const main = choice.effect === 'allow_once';
           const keys = main ? 'Control+Enter' : choice.effect === 'reject_once' ? 'Control+Backspace' : undefined;
           return (
-            <Button key={choice.id} kind={main ? 'main' : 'normal'} icon={icons[choice.effect]} keys={keys}
+            <Button key={choice.id} kind={main ? 'main' : 'normal'} icon={own(icons, choice.effect)} keys={keys}
               title={titleOf(choice, keys)}
               disabled={props.disabled || (props.ready ? false : 'This question has just come.')}
               onClick={() => onAnswer(choice.id)}>
-              {nameOf(choice)}
+              {nameOf(choice)}{keys && <kbd aria-hidden="true">{shortKeys(keys)}</kbd>}
             </Button>
           );
         })}

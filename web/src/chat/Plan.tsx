@@ -1,5 +1,6 @@
 // The steps of the plan, and its summary above the composer.
 import { useState } from 'preact/hooks';
+import { own } from '../base/own';
 import type { Step } from 'acp-conductor-client/link';
 import { Icon, type IconName } from '../parts/Icon';
 
@@ -13,7 +14,7 @@ export function Steps({ steps }: { steps: readonly Step[] }) {
   return (
     <ol role="list" class="steps">
       {steps.map((step, index) => {
-        const mark = marks[step.status] ?? { icon: 'circle' as const, word: step.status, cls: 'muted' };
+        const mark = own(marks, step.status) ?? { icon: 'circle' as const, word: step.status, cls: 'muted' };
         return (
           <li key={index} class={`step ${step.status}`}>
             <Icon name={mark.icon} class={mark.cls} size={14} />

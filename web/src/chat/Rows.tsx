@@ -1,12 +1,13 @@
 // The rows of the conversation: what the user and the agent said and did. Each row is an article with a label.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { clock, duration } from '../base/format';
+import { clock, shownDuration } from '../base/format';
 import type { Topic } from '../link/store';
 import type { Question } from 'acp-conductor-client/link';
 import { Button } from '../parts/Button';
 import { Icon } from '../parts/Icon';
 import { Markdown } from '../parts/Markdown';
+import { Marked } from '../parts/Marked';
 import { Blocks, type OnDiff, type OnFile } from './Blocks';
 import type { EntryOf } from './model';
 import { Steps } from './Plan';
@@ -17,7 +18,10 @@ export interface RowActions {
   onFile: OnFile;
   onDiff?: OnDiff | undefined;
   onCopy: (text: string) => void;
-  onTryAgain: (prompt: string) => void;
+  /** Sends the prompt of an error again. */
+  onTryAgain: (error: string) => void;
+  /** Opens the session again, if that has failed and can be tried. */
+  onOpenAgain?: (() => void) | undefined;
 }
 
 export function Row(props: { id: string; topic: Topic; actions: RowActions }) {
@@ -54,7 +58,7 @@ export function Row(props: { id: string; topic: Topic; actions: RowActions }) {
     case 'note': return article('note', 'Remark of Conductor', (
       <p class="row small muted"><Icon name="info" size={14} /><span>{entry.text}</span></p>
     ));
-    case 'error': return article('error', 'Error', <ErrorRow entry={entry} actions={actions} />);
+    case 'error': return article('error', 'Error', <ErrorRow id={id} entry={entry} actions={actions} />);
     default: return null;
   }
 }
@@ -62,22 +66,27 @@ export function Row(props: { id: string; topic: Topic; actions: RowActions }) {
 function User({ entry }: { entry: EntryOf<'user'> }) {
   return (
     <div class="bubble">
-      <p class="user-text">{entry.text}</p>
-      {entry.attachments.length > 0 && (
-        <ul role="list" class="chips" aria-label="Attached">
-          {entry.attachments.map((name, index) => (
-            <li key={index} class="chip"><Icon name="paperclip" size={12} /><span class="cut">{name}</span></li>
-          ))}
-        </ul>
-      )}
+      {entry.text && <p class="user-text">{entry.text}</p>}
+      {entry.attachments.length > 0 && <Attached names={entry.attachments} />}
     </div>
+  );
+}
+
+function Attached(props: { names: readonly string[] }) {
+  return (
+    <ul role="list" class="chips" aria-label="Attached">
+      {props.names.map((name, index) => (
+        <li key={index} class="chip"><Icon name="paperclip" size={12} /><span class="cut"><Marked text={name} /></span></li>
+      ))}
+    </ul>
   );
 }
 
 function Thought(props: { entry: EntryOf<'thought'>; onFile: OnFile }) {
   const { entry } = props;
   const [open, setOpen] = useState(false);
-  const label = entry.open ? 'Thinking' : entry.ms === null ? 'Thought' : `Thought for ${duration(entry.ms)}`;
+  const time = entry.ms === null ? null : shownDuration(entry.ms);
+  const label = entry.open ? 'Thinking' : time === null ? 'Thought' : `Thought for ${time}`;
   return (
     <>
       <button type="button" class="fold" data-toggle aria-expanded={open} onClick={() => setOpen(!open)}>
@@ -124,7 +133,7 @@ function Answered({ question }: { question: Question }) {
   );
 }
 
-function ErrorRow(props: { entry: EntryOf<'error'>; actions: RowActions }) {
+function ErrorRow(props: { id: string; entry: EntryOf<'error'>; actions: RowActions }) {
   const { entry, actions } = props;
   const [open, setOpen] = useState(false);
   const prompt = entry.prompt;
@@ -133,9 +142,13 @@ function ErrorRow(props: { entry: EntryOf<'error'>; actions: RowActions }) {
       <Icon name="circle-alert" class="is-err" />
       <div class="grow">
         <p class="error-text">{entry.text}</p>
+        {entry.attachments.length > 0 && <Attached names={entry.attachments} />}
         <div class="buttons">
           {prompt !== null && (
-            <Button icon="rotate-cw" onClick={() => actions.onTryAgain(prompt)}>Try again</Button>
+            <Button icon="rotate-cw" onClick={() => actions.onTryAgain(props.id)}>Try again</Button>
+          )}
+          {prompt === null && actions.onOpenAgain && (
+            <Button icon="rotate-cw" onClick={actions.onOpenAgain}>Try again</Button>
           )}
           <Button icon="copy" onClick={() => actions.onCopy(`${entry.text}\n\n${entry.details}`)}>Copy details</Button>
           {entry.details && (

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { rescueFocus } from '../base/focus';
 import { ago } from '../base/format';
+import { own } from '../base/own';
 import { useNow } from '../base/signals';
 import type { Session } from 'acp-conductor-client/link';
 import { Button } from '../parts/Button';
@@ -76,7 +77,7 @@ function Item(props: {
   onClose: (() => void) | undefined;
 }) {
   const { session } = props;
-  const mark = marks[session.state];
+  const mark = own(marks, session.state);
   const title = session.title || 'New session';
   return (
     <li class={`session${props.current ? ' current' : ''}`} data-session-state={session.state}>

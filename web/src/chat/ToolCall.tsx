@@ -1,13 +1,15 @@
 // A tool call: one line with icon, title, state and time, and below it what the tool has shown.
 import { useRef, useState } from 'preact/hooks';
-import { duration } from '../base/format';
+import { shownDuration } from '../base/format';
+import { own } from '../base/own';
 import { useNow } from '../base/signals';
 import type { Topic } from '../link/store';
-import type { Place, Tool } from 'acp-conductor-client/link';
+import type { Exit, Place, Tool } from 'acp-conductor-client/link';
 import { Ansi } from '../parts/Ansi';
 import { Code } from '../parts/Code';
 import { diffStat } from '../parts/Diff';
 import { Icon, type IconName } from '../parts/Icon';
+import { Marked } from '../parts/Marked';
 import { Blocks, type OnDiff, type OnFile } from './Blocks';
 import { Command } from './Command';
 import { FileChange } from './FileChange';
@@ -22,7 +24,7 @@ const kinds: Record<string, { icon: IconName; word: string }> = {
 };
 
 export function toolIcon(kind: string): IconName {
-  return kinds[kind]?.icon ?? 'wrench';
+  return own(kinds, kind)?.icon ?? 'wrench';
 }
 
 const states: Record<string, { icon: IconName; word: string; cls: string }> = {
@@ -32,7 +34,7 @@ const states: Record<string, { icon: IconName; word: string; cls: string }> = {
   failed: { icon: 'circle-x', word: 'failed', cls: 'is-err' },
 };
 
-const stateOf = (status: string) => states[status] ?? { icon: 'circle' as const, word: status, cls: 'muted' };
+const stateOf = (status: string) => own(states, status) ?? { icon: 'circle' as const, word: status, cls: 'muted' };
 
 /** All lines that the diffs of a call add and remove. */
 function stat(tool: Tool): { added: number; removed: number } | null {
@@ -55,6 +57,7 @@ export function ToolCall(props: { tool: Tool; topic: Topic; onFile: OnFile; onDi
   const state = stateOf(tool.status);
   const lines = stat(tool);
   const elapsed = tool.ms ?? (running && tool.time > 0 ? now - tool.time : null);
+  const time = elapsed === null || (tool.ms === null && elapsed < 2000) ? null : shownDuration(elapsed);
   const toggle = () => {
     chosen.current = true;
     setOpened(!open);
@@ -62,16 +65,14 @@ export function ToolCall(props: { tool: Tool; topic: Topic; onFile: OnFile; onDi
   const head = (
     <>
       <Icon name={toolIcon(tool.tool)} class="muted" />
-      <span class="tool-title"><Title text={tool.title || kinds[tool.tool]?.word || 'Tool call'} /></span>
+      <span class="tool-title"><Title text={tool.title || own(kinds, tool.tool)?.word || 'Tool call'} /></span>
       {lines && (
         <span class="tool-lines num">
           <span class="is-ok">+{lines.added}</span> <span class="is-err">−{lines.removed}</span>
         </span>
       )}
       <span class={`tool-state ${state.cls}`}>
-        {elapsed !== null && (tool.ms !== null || elapsed >= 2000) && (
-          <span class="num muted">{duration(elapsed)}</span>
-        )}
+        {time !== null && <span class="num muted">{time}</span>}
         <Icon name={state.icon} size={14} /><span class={tool.status === 'completed' ? 'hidden-text' : ''}>{state.word}</span>
       </span>
     </>
@@ -108,7 +109,7 @@ function Places(props: { places: readonly Place[]; onFile: OnFile }) {
       {shown.map((place) => (
         <button type="button" key={`${place.path}:${place.line}`} class="file-link"
           onClick={() => props.onFile(place.path, place.line ?? undefined)}>
-          {place.path}{place.line !== null && `:${place.line}`}
+          <Marked text={place.path} strict />{place.line !== null && `:${place.line}`}
         </button>
       ))}
       {more > 0 && <span class="muted">and {more} more</span>}
@@ -141,14 +142,25 @@ function TerminalOf(props: { id: string; topic: Topic; title: string }) {
   return <Terminal entry={entry} title={props.title} />;
 }
 
+/** How a command has ended. */
+function Ended({ exit }: { exit: Exit | null }) {
+  if (exit === null) return <span class="small muted">running</span>;
+  if (exit.code === 0) return <span class="row small num muted"><Icon name="check" size={14} />exit 0</span>;
+  if (exit.code === null && exit.signal === null) return <span class="small muted">ended</span>;
+  return (
+    <span class="row small num is-err">
+      <Icon name="circle-x" size={14} />{exit.code === null ? `killed by ${exit.signal}` : `exit ${exit.code}`}
+    </span>
+  );
+}
+
 export function Terminal({ entry, title }: { entry: EntryOf<'terminal'>; title?: string }) {
-  const failed = entry.exit !== null && entry.exit !== 'exit 0';
   return (
     <div class="terminal">
       <div class="terminal-head">
-        {entry.command === plainTitle(title ?? '') ? <span class="small muted grow">Terminal</span>
-          : <Command text={entry.command} label="Command" />}
-        <span class={`small num ${failed ? 'is-err' : 'muted'}`}>{entry.exit ?? 'running'}</span>
+        {entry.command === plainTitle(title ?? '') && entry.folder === null ? <span class="small muted grow">Terminal</span>
+          : <Command text={entry.command} folder={entry.folder} label="Command" />}
+        <Ended exit={entry.exit} />
       </div>
       {entry.cut && <p class="small muted terminal-cut">The beginning of the output is missing.</p>}
       {entry.text && <Ansi text={entry.text} />}

@@ -12,8 +12,8 @@ export interface Overview {
   turn: EntryOf<'turn'> | null;
   settings: Settings | null;
   plan: readonly Step[];
-  /** The text of the last message of the user. */
-  lastPrompt: string | null;
+  /** The last message of the user. */
+  lastPrompt: EntryOf<'user'> | null;
 }
 
 /** Whether the plan is shown above the composer; otherwise it is a row. */
@@ -26,12 +26,16 @@ export function overview(entries: Entries): Overview {
   const result = {
     rows: [] as string[], queued: [] as Array<readonly [string, EntryOf<'user'>]>,
     questions: [] as Array<readonly [string, Question]>, turn: null as EntryOf<'turn'> | null,
-    settings: null as Settings | null, plan: [] as readonly Step[], lastPrompt: null as string | null,
+    settings: null as Settings | null, plan: [] as readonly Step[], lastPrompt: null as EntryOf<'user'> | null,
+    lastPlan: null as string | null,
   };
-  for (const [, entry] of entries) {
+  for (const [id, entry] of entries) {
     if (entry.kind === 'tool') for (const id of entry.terminals) attached.add(`terminal:${id}`);
     if (entry.kind === 'turn') result.turn = entry;
-    if (entry.kind === 'plan') result.plan = entry.steps;
+    if (entry.kind === 'plan') {
+      result.plan = entry.steps;
+      result.lastPlan = id;
+    }
   }
   for (const [id, entry] of entries) {
     switch (entry.kind) {
@@ -39,7 +43,7 @@ export function overview(entries: Entries): Overview {
         if (entry.queued) result.queued.push([id, entry]);
         else {
           result.rows.push(id);
-          result.lastPrompt = entry.text;
+          result.lastPrompt = entry;
         }
         break;
       case 'question':
@@ -50,7 +54,8 @@ export function overview(entries: Entries): Overview {
         if (!attached.has(id)) result.rows.push(id);
         break;
       case 'plan':
-        if (entry.steps.length && !planIsOpen(entry.steps)) result.rows.push(id);
+        // Only the plan of the last turn that has one can be followed.
+        if (entry.steps.length && (id !== result.lastPlan || !planIsOpen(entry.steps))) result.rows.push(id);
         break;
       case 'settings': result.settings = entry; break;
       case 'agent':

@@ -1,9 +1,11 @@
 // The text of a file: numbers, colours, comment threads between the lines. Of a long file, only what is near is in the page.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { countMarked } from '../base/suspicious';
 import { Icon } from '../parts/Icon';
 import { useHighlighted } from '../parts/Code';
 import { languageOf, type Line } from '../parts/highlight';
+import { drawMarked, MarkedNote } from '../parts/Marked';
 import { blocksOf, countLines, longestLine, type Block } from './blocks';
 import type { Target } from './model';
 import { selectionIn, selectLines, type Selected } from './selection';
@@ -36,6 +38,7 @@ export function CodeView(props: CodeViewProps) {
   const lines = useHighlighted(text, languageOf(props.path) ?? '');
   const count = useMemo(() => countLines(text), [text]);
   const widest = useMemo(() => (count > longFile ? longestLine(text) : 0), [text, count]);
+  const found = useMemo(() => countMarked(text), [text]);
   const { blocks, orphaned } = useMemo(() => blocksOf(count, props.threads), [count, props.threads]);
   const [marked, setMarked] = useState<number | null>(null);
   const anchor = useRef(1);
@@ -73,6 +76,7 @@ export function CodeView(props: CodeViewProps) {
   return (
     <div ref={box} class="code-view" tabIndex={0} role="group" aria-label={`Text of ${props.path}`} onClick={onNumber}
       style={{ '--digits': String(Math.max(3, String(count).length)) }}>
+      <MarkedNote found={found} />
       <div class="code-body" style={widest ? { minWidth: `max(100%, calc(${widest + 2}ch + 96px))` } : {}}>
         {blocks.map((block) => (block.kind === 'thread'
           ? <div class="thread-place" key={`thread:${block.placed.id}`}>{props.card(block.placed, false)}</div>
@@ -187,7 +191,7 @@ function Row(props: {
         {(partial ? markRange(props.pieces, partial) : props.pieces).map((piece) => {
           const marked = 'marked' in piece && piece.marked === true;
           return piece.cls || marked
-            ? <span class={`${piece.cls ?? ''}${marked ? ' range' : ''}`}>{piece.text}</span> : piece.text;
+            ? <span class={`${piece.cls ?? ''}${marked ? ' range' : ''}`}>{drawMarked(piece.text)}</span> : drawMarked(piece.text);
         })}
         {'\n'}
       </code>

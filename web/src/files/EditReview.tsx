@@ -2,9 +2,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { rescueFocus } from '../base/focus';
 import { plural } from '../base/format';
+import { useReady } from '../base/held';
+import { own } from '../base/own';
+import { markSuspicious } from '../base/suspicious';
 import { Button } from '../parts/Button';
 import { Diff, diffStat } from '../parts/Diff';
 import { Icon, type IconName } from '../parts/Icon';
+import { Marked, MarkedNote } from '../parts/Marked';
 import type { Edit } from './model';
 import { reason } from './results';
 
@@ -26,7 +30,7 @@ export function EditReview(props: {
   const { edit } = props;
   const [sent, setSent] = useState<boolean | null>(null);
   const [failed, setFailed] = useState<string | null>(null);
-  const state = states[edit.state] ?? states.failed!;
+  const state = own(states, edit.state) ?? states.failed!;
   const open = edit.state === 'open';
   const section = useRef<HTMLElement>(null);
   const answered = useRef(false);
@@ -41,22 +45,25 @@ export function EditReview(props: {
     await props.onAnswer(accept).catch((error: unknown) => setFailed(reason(error)));
     setSent(null);
   };
-  const disabled = sent !== null ? 'The answer is being sent.' : props.blocked ?? false;
+  const ready = useReady(open ? 'open' : null);
+  const disabled = sent !== null ? 'The answer is being sent.' : props.blocked ?? (ready ? false : 'This edit has just come.');
   return (
-    <section ref={section} class="edit" aria-label={`Edit: ${edit.label || 'without a name'}`}>
+    <section ref={section} class="edit" data-ready={ready ? 'true' : 'false'} aria-label={`Edit: ${edit.label || 'without a name'}`}>
       <div class="file-head">
         <h3 class="cut grow file-path">{edit.label || 'Proposed edit'}</h3>
         <span class="muted small file-lines">{plural(edit.files.length, 'file')}</span>
         <Button kind="plain" icon="x" label="Close the edit" onClick={props.onClose} />
       </div>
       <div class="edit-files" tabIndex={0} role="group" aria-label="Changes">
+        <MarkedNote found={edit.files.reduce((sum, file) => (
+          sum + markSuspicious(file.path).filter((piece) => piece.why !== null).length), 0)} />
         {edit.files.map((file) => {
           const { added, removed } = diffStat(file.old, file.new);
           return (
             <article class="edit-file" key={file.path} aria-label={file.path}>
               <div class="edit-file-head">
                 <button type="button" class="edit-path cut" title={`Open ${file.path}`} onClick={() => props.onOpen(file.path)}>
-                  {file.path}</button>
+                  <Marked text={file.path} strict /></button>
                 {file.old === null && <span class="chip">New file</span>}
                 <span class="grow" />
                 <span class="num small"><span class="is-ok">+{added}</span> <span class="is-err">−{removed}</span></span>

@@ -1,6 +1,7 @@
 // The tabs of the open files and edits: one tab stop, arrows move, Delete or the middle button closes.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Icon, type IconName } from '../parts/Icon';
+import { Marked } from '../parts/Marked';
 
 export interface FileTab {
   id: string;
@@ -54,7 +55,7 @@ export function FileTabs(props: {
             if (event.button === 1) props.onClose(tab.id);
           }}>
           <Icon name={tab.icon} size={14} />
-          <span class="cut">{tab.name}</span>
+          <span class="cut"><Marked text={tab.name} /></span>
           <span class="file-tab-close" title={`Close ${tab.name}`} onClick={(event) => {
             event.stopPropagation();
             props.onClose(tab.id);

@@ -111,7 +111,7 @@ export function Files(props: { store: Store; open: ReadonlySignal<OpenRequest | 
             <FileTabs tabs={shownTabs} current={active} onSelect={(tab) => model.select(tab)} onClose={close} />
             <div id="file-view" class="file-view" role="tabpanel" aria-labelledby={`file-tab-${tabs.indexOf(active)}`}>
               {edit
-                ? <EditReview edit={edit.edit} onAnswer={(accept) => model.answer(edit.id, accept)} onOpen={openFile}
+                ? <EditReview key={edit.id} edit={edit.edit} onAnswer={(accept) => model.answer(edit.id, accept)} onOpen={openFile}
                   blocked={store.state.value === 'live' ? null : 'The connection is lost.'} onClose={() => close(active)} />
                 : model.isEdit(active)
                   ? <p class="files-note muted">The edit is gone.</p>

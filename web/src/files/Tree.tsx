@@ -2,6 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { Button } from '../parts/Button';
 import { Icon } from '../parts/Icon';
+import { Marked } from '../parts/Marked';
 import { plural } from '../base/format';
 import { useAfter } from '../base/signals';
 import type { Row, TreeModel } from './tree-model';
@@ -104,7 +105,7 @@ function TreeRow(props: { row: Row; active: boolean; stop: boolean; comments: nu
       onClick={props.onUse}>
       <Icon name="chevron-right" size={14} class={`tree-arrow${row.folder ? '' : ' unseen'}${row.open ? ' open' : ''}`} />
       <Icon name={icon} size={15} class={row.folder ? 'tree-folder' : 'tree-file'} />
-      <span class="cut grow" title={row.path}>{row.name}</span>
+      <span class="cut grow" title={row.path}><Marked text={row.name} /></span>
       {props.comments > 0 && (
         <span class="badge comments" title={plural(props.comments, 'comment')}>
           {props.comments}<span class="hidden-text"> {props.comments === 1 ? 'comment' : 'comments'}</span>

@@ -4,6 +4,7 @@ import { plural } from '../base/format';
 import { useAfter } from '../base/signals';
 import { Button } from '../parts/Button';
 import { Icon } from '../parts/Icon';
+import { Marked } from '../parts/Marked';
 import { countLines } from './blocks';
 import { CodeView } from './CodeView';
 import type { FilesModel } from './model';
@@ -39,7 +40,7 @@ export function Viewer(props: { model: FilesModel; path: string; onClose: () => 
   const lines = file.state === 'shown' && !file.note ? countLines(file.text) : null;
   return (
     <div class="viewer">
-      <FileHead path={path} lines={lines} threads={threads} current={current} onThread={show}
+      <FileHead path={path} lines={lines} threads={threads} current={current} onThread={show} onReload={() => model.reload(path)}
         onWalk={(step) => model.walk(step)} onClose={props.onClose} />
       {file.state === 'loading' && <p class="files-note muted">{late ? `Loading ${path}…` : ''}</p>}
       {file.state === 'failed' && (
@@ -70,6 +71,7 @@ function FileHead(props: {
   current: string | null;
   onThread: (id: string) => void;
   onWalk: (step: 1 | -1) => void;
+  onReload: () => void;
   onClose: () => void;
 }) {
   const [listed, setListed] = useState(false);
@@ -79,7 +81,7 @@ function FileHead(props: {
     <>
       <div class="file-head">
         <h3 class="file-path cut grow" title={props.path}>
-          {folder && <span class="file-folder">{folder}/</span>}<span>{baseName(props.path)}</span>
+          {folder && <span class="file-folder"><Marked text={`${folder}/`} /></span>}<Marked text={baseName(props.path)} />
         </h3>
         {props.lines !== null && <span class="muted small num file-lines">{plural(props.lines, 'line')}</span>}
         {threads.length > 0 && (
@@ -90,6 +92,7 @@ function FileHead(props: {
             <Button kind="plain" icon="arrow-down" label="Next comment (n)" keys="n" onClick={() => props.onWalk(1)} />
           </span>
         )}
+        <Button kind="plain" icon="refresh-cw" label={`Read ${baseName(props.path)} again`} onClick={props.onReload} />
         <Button kind="plain" icon="x" label={`Close ${baseName(props.path)}`} onClick={props.onClose} />
       </div>
       {threads.length > 0 && listed && (

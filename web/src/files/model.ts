@@ -1,5 +1,5 @@
 // What the file viewer shows: open files and edits, their texts, and the topics of the server that change them.
-import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
+import { batch, computed, effect, signal, untracked, type ReadonlySignal, type Signal } from '@preact/signals';
 import { typesInFiles } from '../base/keys';
 import { say } from '../base/live';
 import type { Store, Topic } from '../link/store';
@@ -57,6 +57,7 @@ export class FilesModel {
     this.edits = computed(() => edits.entries.value.filter((it): it is readonly [string, Edit] => it[1].kind === 'edit'));
     effect(() => this.followFiles(files.entries.value));
     effect(() => this.followEdits(this.edits.value));
+    this.followCommands();
   }
 
   file(path: string): ReadonlySignal<FileState> {
@@ -157,6 +158,11 @@ export class FilesModel {
     void this.read(path);
   }
 
+  /** Reads all open files again: others may have changed them. */
+  reloadAll(): void {
+    for (const path of this.files.keys()) void this.read(path);
+  }
+
   draft(thread: string): Signal<string> {
     const known = this.drafts.get(thread);
     if (known) return known;
@@ -210,6 +216,9 @@ export class FilesModel {
     const file = this.files.get(path);
     // A later reading has newer text.
     if (!file || this.reads.get(path) !== turn) return;
+    const shown = file.peek();
+    const isSame = shown.state === 'shown' && next.state === 'shown' && shown.text === next.text && shown.note === next.note;
+    if (isSame && name === path) return;
     if (name === path) file.value = next;
     else this.rename(path, name, next);
   }
@@ -240,13 +249,33 @@ export class FilesModel {
     }
   }
 
-  /** An edit that waits for an answer comes to the front once. While the user types, it only waits. */
+  /** A command can change any file. It has run when a turn ends, or in another window. */
+  private followCommands(): void {
+    const sessions = this.store.topic('sessions');
+    let running = new Set<string>();
+    effect(() => {
+      const now = new Set<string>();
+      for (const [id, it] of sessions.entries.value) if (it.kind === 'session' && ['running', 'asks'].includes(it.state)) now.add(id);
+      const ended = [...running].some((id) => !now.has(id));
+      running = now;
+      if (ended) untracked(() => this.reloadAll());
+    });
+    globalThis.addEventListener?.('focus', () => this.reloadAll());
+    globalThis.document?.addEventListener('visibilitychange', () => {
+      if (!document.hidden) this.reloadAll();
+    });
+  }
+
+  /** An edit that waits for an answer comes to the front once. While the user types or reviews another one, it only waits. */
   private followEdits(edits: ReadonlyArray<readonly [string, Edit]>): void {
     for (const [id, edit] of edits) {
       if (this.knownEdits.has(id)) continue;
       this.knownEdits.add(id);
       if (edit.state !== 'open') continue;
-      if (typesInFiles()) say(`Edit to review: ${edit.label || edit.files[0]?.path || 'without a name'}`);
+      // The edit that is being reviewed stays where it is.
+      const front = this.active.peek();
+      const reviews = front !== null && this.edit(front)?.edit.state === 'open';
+      if (reviews || typesInFiles()) say(`Edit to review: ${edit.label || edit.files[0]?.path || 'without a name'}`);
       else this.openEdit(id);
     }
   }

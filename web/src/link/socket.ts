@@ -50,11 +50,13 @@ async function logIn(key: string): Promise<LogIn> {
   }
 }
 
-/** Why the socket did not open: browsers do not tell, so ask for the page, which needs no log-in. */
-async function whyNoSocket(): Promise<'refused' | 'login'> {
+/** Why the socket did not open: browsers do not tell, so ask without one. */
+async function whyNoSocket(): Promise<'refused' | 'login' | 'lost'> {
   try {
-    const answer = await fetch('/studio', { method: 'HEAD', cache: 'no-store' });
-    return answer.ok ? 'login' : 'refused';
+    const answer = await fetch('/api/link', { method: 'POST', cache: 'no-store' });
+    // The page is logged in, but there was no room for it.
+    if (answer.status === 426) return 'lost';
+    return answer.status === 401 || answer.status === 403 ? 'login' : 'refused';
   } catch {
     return 'refused';
   }

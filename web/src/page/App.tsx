@@ -1,6 +1,6 @@
 // The page: header, sessions, chat, right side, and how they are arranged at each width.
 import { useSignalEffect } from '@preact/signals';
-import { useRef } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { typesInFiles, useKeys } from '../base/keys';
 import { useWidth } from '../base/signals';
 import { copyText } from '../chat/Chat';
@@ -40,6 +40,7 @@ function Page({ store }: { store: Store }) {
 
   useRequests(page.panelsTopic, filesTopic, companion);
   usePageKeys();
+  useFirstFocus(companion ? null : page.session);
 
   const shared = (
     <>
@@ -148,6 +149,17 @@ function useRequests(panels: Topic, files: Topic, companion: boolean): void {
     }
     version.current = next;
   });
+}
+
+/** The person begins to write at once. On a touch screen, a keyboard would cover half of the page. */
+function useFirstFocus(session: string | null): void {
+  const done = useRef(false);
+  useEffect(() => {
+    if (done.current || session === null) return;
+    done.current = true;
+    const isFree = document.activeElement === null || document.activeElement === document.body;
+    if (isFree && matchMedia('(hover: hover)').matches) goToRegion('composer');
+  }, [session]);
 }
 
 function usePageKeys(): void {

@@ -1,6 +1,7 @@
 // The log of the chain: what its components said about themselves.
 import { useEffect, useRef } from 'preact/hooks';
 import { clockSeconds } from '../base/format';
+import { own } from '../base/own';
 import type { Entries } from '../link/store';
 import { Icon, type IconName } from '../parts/Icon';
 
@@ -28,7 +29,7 @@ export function Log(props: { entries: Entries }) {
         <p class="small muted log-more">The last {shown.length} of {lines.length} lines.</p>
       )}
       {shown.map((line) => {
-        const level = levels[line.level] ?? { icon: 'info' as const, cls: 'muted' };
+        const level = own(levels, line.level) ?? { icon: 'info' as const, cls: 'muted' };
         return (
           <div key={line.id} class="log-line" data-level={line.level}>
             <Icon name={level.icon} class={level.cls} size={14} />

@@ -37,7 +37,7 @@ export function Side(props: {
               { id: 'log', label: 'Log' },
             ]} />
           <span class="grow" />
-          {props.onClose && <Button kind="plain" icon="x" label="Close the right side" onClick={props.onClose} />}
+          {props.onClose && <Button kind="plain" icon="chevron-right" label="Hide the right side" onClick={props.onClose} />}
         </div>
       )}
       <div {...view('files', 'Files')}><Files store={props.store} open={openFile} /></div>

@@ -37,7 +37,7 @@ export function useActions(store: Store): Actions {
         const entry = store.topic('sessions');
         const session = entry.get(id).peek();
         entry.release();
-        if (session?.kind === 'session' && session.state === 'saved') store.do({ op: 'openSession', session: id }).catch(failed);
+        if (session?.kind === 'session' && ['saved', 'failed'].includes(session.state)) store.do({ op: 'openSession', session: id }).catch(failed);
       },
       closeSession(id: string) {
         store.do({ op: 'closeSession', session: id }).then(() => {

@@ -69,16 +69,23 @@ function useTitle(chain: string, sessions: SessionList, current: string | null):
 
 /** Shows a session that is open, if the address names none. */
 function useFirstSession(loaded: boolean, sessions: SessionList, current: string | null, saved: boolean): void {
+  const begun = useRef(false);
+  const opened = sessions.some(([, session]) => session.state !== 'saved');
   const done = useRef(false);
   /** The sessions when the shown one was last among them. */
   const before = useRef<readonly string[]>([]);
   useEffect(() => {
     if (!loaded || done.current) return;
-    done.current = true;
     const shown = sessions.find(([id]) => id === current)?.[1];
-    if (shown && (saved || shown.state !== 'saved')) return;
-    showSession(newest(sessions));
-  }, [loaded]);
+    // Later, the person may have chosen a session.
+    done.current = begun.current ? current !== null : shown !== undefined && (saved || shown.state !== 'saved');
+    if (done.current) return;
+    begun.current = true;
+    const first = newest(sessions);
+    done.current = first !== null;
+    showSession(first);
+    // Without a session the agent may not have started yet: its first one is shown when it comes.
+  }, [loaded, opened, current]);
   // A new session may be shown a moment before it is in the list.
   const gone = loaded && done.current && current !== null && before.current.includes(current)
     && !sessions.some(([id]) => id === current);

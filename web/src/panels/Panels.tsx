@@ -28,7 +28,9 @@ export function Panels(props: PanelsProps) {
   const topic = useMemo(() => store.topic('panels'), [store]);
   useEffect(() => () => topic.release(), [topic]);
   const panels: Panel[] = [];
-  for (const [id, entry] of topic.entries.value) if (entry.kind === 'panel') panels.push({ ...entry, id });
+  for (const [id, entry] of topic.entries.value) if (entry.kind === 'panel') {
+    panels.push({ ...entry, id, label: entry.label.trim() || id || 'Panel' });
+  }
   const names = useNames();
   const [current, setCurrent] = useCurrent(panels);
   const opened = useOpened(panels, current, props.visible);

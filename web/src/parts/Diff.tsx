@@ -1,9 +1,11 @@
 // The difference of two texts: signs as text, changed words marked, long unchanged parts left out.
 import { useMemo, useState } from 'preact/hooks';
 import '../style/diff.css';
+import { countMarked } from '../base/suspicious';
 import { Code } from './Code';
 import { compare, parseUnified, type DiffLine, type Hunk } from './diff-lines';
 import { highlight, languageOf, type Line, type Piece } from './highlight';
+import { drawMarked, MarkedNote } from './Marked';
 
 export { diffStat } from './diff-lines';
 
@@ -69,10 +71,14 @@ interface HunksProps {
 
 function Hunks(props: HunksProps) {
   const [all, setAll] = useState(false);
+  // Also those in lines that are not shown yet.
+  const found = useMemo(() => props.hunks.reduce((sum, hunk) => (
+    sum + hunk.lines.reduce((inner, line) => inner + countMarked(line.text), 0)), 0), [props.hunks]);
   const total = props.hunks.reduce((sum, hunk) => sum + hunk.lines.length, 0);
   let left = all ? Infinity : firstLines;
   return (
     <div class="diff">
+      <MarkedNote found={found} />
       <div class="diff-lines" tabIndex={0} role="group" aria-label={props.label}>
         <div class="diff-table">
           {props.hunks.map((hunk, i) => {
@@ -128,7 +134,7 @@ type CutPiece = Piece & { changed: boolean };
 
 function drawPiece(piece: CutPiece) {
   const cls = [piece.cls, piece.changed ? 'diff-word' : null].filter(Boolean).join(' ');
-  return cls ? <span class={cls}>{piece.text}</span> : piece.text;
+  return cls ? <span class={cls}>{drawMarked(piece.text)}</span> : drawMarked(piece.text);
 }
 
 /** Cuts pieces at the borders of the changed parts. */

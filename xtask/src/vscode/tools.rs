@@ -15,7 +15,7 @@ const NODE: &str = "24.21.0";
 /// VS Code as a server, with its window as a web page. It has the version of VS Code plus three.
 const CODE_SERVER: &str = "4.139.1";
 
-/// A published agent, for the test with a model on the loopback address. It is a single file.
+/// A published agent, for the tests with a model on the loopback address. It is a single file.
 const GOOSE: &str = "1.52.0";
 
 /// The folder of Node.
@@ -82,7 +82,8 @@ fn node() -> Result<PathBuf, String> {
     Ok(place.join("node_modules").join(package))
 }
 
-fn goose() -> Result<Option<PathBuf>, String> {
+/// A published agent. It is not published for all processors.
+pub fn goose() -> Result<Option<PathBuf>, String> {
     let package = match env::consts::ARCH {
         "x86_64" => "@aaif/goose-binary-linux-x64",
         _ => return Ok(None),

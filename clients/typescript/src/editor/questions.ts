@@ -1,5 +1,5 @@
 // The questions to the person: permissions, and the use of files outside of the folder.
-import { commandOf, toolOf } from '../content';
+import { commandFolderOf, commandOf, toolOf } from '../content';
 import { at, list, text } from '../json';
 import type { Question } from '../link/types';
 import { oneLine } from '../printable';
@@ -9,6 +9,9 @@ import type { Core } from './core';
 /** The most open questions. More are answered as if the person had cancelled them. */
 const mostQuestions = 500;
 
+/** What an answer can do. A view shows other kinds by the name alone. */
+const effects = ['allow_once', 'allow_always', 'reject_once', 'reject_always'];
+
 interface OpenQuestion {
   session: string;
   question: Question;
@@ -16,8 +19,8 @@ interface OpenQuestion {
   settle: (choice: string | null) => void;
 }
 
-/** A file outside of the folder. */
-export interface OutsideFile { path: string; write: boolean }
+/** A file outside of the folder, or a folder in which a command is to run. */
+export interface OutsidePlace { path: string; usage: 'read' | 'write' | { command: string } }
 
 export class Questions {
   private readonly open = new Map<string, OpenQuestion>();
@@ -33,24 +36,29 @@ export class Questions {
     const choices = list(at(params, 'options')).map((it) => ({
       id: text(at(it, 'optionId')) ?? '',
       name: oneLine(text(at(it, 'name')) ?? ''),
-      effect: text(at(it, 'kind')) ?? '',
+      effect: effects.find((effect) => effect === at(it, 'kind')) ?? 'other',
     }));
-    const question = { title: tool.title, tool, command: commandOf(call), choices, answer: null };
+    const question = {
+      title: tool.title, tool, command: commandOf(call), folder: commandFolderOf(call, this.core.project), choices,
+      answer: null,
+    };
     const choice = await this.ask(sessionId, question, signal);
     return { outcome: choice === null ? { outcome: 'cancelled' } : { outcome: 'selected', optionId: choice } };
   }
 
-  /** Asks whether the agent may use a file outside of the folder. */
-  async mayUse(sessionId: string, file: OutsideFile, signal: AbortSignal): Promise<boolean> {
-    const what = file.write ? 'Write' : 'Read';
-    const path = oneLine(file.path);
+  /** Asks whether the agent may use a place outside of the folder. */
+  async mayUse(sessionId: string, place: OutsidePlace, signal: AbortSignal): Promise<boolean> {
+    const command = typeof place.usage === 'object' ? place.usage.command : null;
+    const what = command !== null ? 'Run a command in' : place.usage === 'write' ? 'Write' : 'Read';
+    const path = oneLine(place.path);
     const question: Question = {
       title: `${what} ${path}, which is outside of the folder of the project`,
-      tool: {
-        title: what, tool: file.write ? 'edit' : 'read', status: '', blocks: [], diffs: [], terminals: [],
+      tool: command !== null ? null : {
+        title: what, tool: place.usage === 'write' ? 'edit' : 'read', status: '', blocks: [], diffs: [], terminals: [],
         places: [{ path, line: null }], input: null, output: null, time: 0, ms: null,
       },
-      command: null,
+      command,
+      folder: command === null ? null : path,
       choices: [
         { id: 'allow_once', name: 'Allow once', effect: 'allow_once' },
         { id: 'reject_once', name: 'Reject', effect: 'reject_once' },

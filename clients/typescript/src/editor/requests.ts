@@ -1,9 +1,13 @@
 // The requests of the agent: files, terminals, permissions, and those of SCP.
-import { at, list, text, whole } from '../json';
+import { statSync } from 'node:fs';
+import { isAbsolute } from 'node:path';
+import { otherFolder } from '../content';
+import { at, text, whole } from '../json';
+import type { Exit } from '../link/types';
 import { cancelled, fileError, internal, invalidParams, methodNotFound } from '../rpc-error';
-import { Terminals } from '../terminals';
+import { shownCommand, Terminals } from '../terminals';
 import type { Core } from './core';
-import { Questions } from './questions';
+import { type OutsidePlace, Questions } from './questions';
 
 /** The most requests that are being performed. More are refused. */
 const mostRunning = 1000;
@@ -18,8 +22,9 @@ export class Requests {
   readonly questions: Questions;
   private readonly terminals: Terminals;
   /** The session and the command of each terminal. */
-  private readonly shown = new Map<string, { session: string; command: string }>();
+  private readonly shown = new Map<string, { session: string; command: string; folder: string | null }>();
   private running = 0;
+  private hasEnded = false;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly core: Core, env: Record<string, string | undefined>, lastTerminal: number) {
@@ -64,21 +69,30 @@ export class Requests {
     const path = text(at(params, 'path'));
     if (path === undefined) throw invalidParams('`path` is missing');
     const write = method === 'fs/write_text_file';
+    const used = await this.allowed(path, write ? 'write' : 'read', params, signal);
+    return this.perform(() => (write ? this.write(used, params) : this.read(used, params)), signal);
+  }
+
+  /** The path that may be used. Of a place outside of the folder, it is the one that the person has allowed. */
+  private async allowed(
+    path: string, usage: OutsidePlace['usage'], params: unknown, signal: AbortSignal,
+  ): Promise<string> {
     const { project } = this.core;
     let place = await project.place(path);
     let used = path;
     while (!place.inside) {
       used = place.path;
       const session = text(at(params, 'sessionId')) ?? '';
-      if (!(await this.questions.mayUse(session, { path: used, write }, signal))) {
-        throw internal('permission denied: the file is outside of the folder of the session');
+      if (!(await this.questions.mayUse(session, { path: used, usage }, signal))) {
+        const what = typeof usage === 'object' ? 'folder of the command' : 'file';
+        throw internal(`permission denied: the ${what} is outside of the folder of the session`);
       }
       place = await project.place(path);
-      // A link has changed if it is another file now: then the person is asked about that one.
+      // A link has changed if it is another place now: then the person is asked about that one.
       if (place.path === used) break;
       used = path;
     }
-    return this.perform(() => (write ? this.write(used, params) : this.read(used, params)), signal);
+    return used;
   }
 
   private async read(path: string, params: unknown): Promise<unknown> {
@@ -106,7 +120,7 @@ export class Requests {
   private async terminal(method: string, params: unknown, signal: AbortSignal): Promise<unknown> {
     const { terminals } = this;
     switch (method) {
-      case 'terminal/create': return this.createTerminal(params);
+      case 'terminal/create': return this.createTerminal(params, signal);
       case 'terminal/output': return terminals.output(params);
       case 'terminal/kill': return terminals.kill(params);
       case 'terminal/release': {
@@ -119,14 +133,19 @@ export class Requests {
     }
   }
 
-  private createTerminal(params: unknown): unknown {
+  /** A command runs inside of the folder, unless the person has allowed another one. What it does then is not limited. */
+  private async createTerminal(params: unknown, signal: AbortSignal): Promise<unknown> {
     const session = text(at(params, 'sessionId')) ?? '';
     const folder = this.core.sessions.get(session)?.cwd ?? this.core.project.folder;
-    const created = this.terminals.create(folder, params);
-    const args = list(at(params, 'args')).map((it) => text(it) ?? '').map((it) => (it && !/\s/.test(it) ? it : `'${it}'`));
-    const command = [text(at(params, 'command')) ?? '', ...args].join(' ');
+    const command = shownCommand(params);
+    const cwd = text(at(params, 'cwd'));
+    // Without a folder that exists, the request fails for that reason.
+    const exists = cwd !== undefined && isAbsolute(cwd) && statSync(cwd, { throwIfNoEntry: false })?.isDirectory();
+    const used = exists ? await this.allowed(cwd, { command }, params, signal) : cwd;
+    if (this.hasEnded) throw cancelled();
+    const created = this.terminals.create(folder, used === undefined ? params : { ...Object(params), cwd: used });
     const id = created.terminalId;
-    this.shown.set(id, { session, command });
+    this.shown.set(id, { session, command, folder: cwd === undefined ? null : otherFolder(cwd, this.core.project) });
     this.showTerminal(id, '', null);
     const [oldest] = this.shown.keys();
     if (this.shown.size > mostTerminals && oldest !== undefined) this.shown.delete(oldest);
@@ -144,7 +163,7 @@ export class Requests {
     for (const { id, text: output, exit } of this.terminals.changes()) this.showTerminal(id, output, exit);
   }
 
-  private showTerminal(terminal: string, output: string, exit: string | null): void {
+  private showTerminal(terminal: string, output: string, exit: Exit | null): void {
     const about = this.shown.get(terminal);
     const session = about && this.core.sessions.get(about.session);
     if (!session) return;
@@ -157,11 +176,12 @@ export class Requests {
     if (runs && !old.cut && !cut && shown.startsWith(old.text)) {
       return session.append(id, shown.slice(old.text.length));
     }
-    session.put(id, { kind: 'terminal', command: about.command, text: shown, exit, cut });
+    session.put(id, { kind: 'terminal', command: about.command, folder: about.folder, text: shown, exit, cut });
   }
 
   /** Kills the commands of all terminals, and waits for their end. */
   async end(): Promise<void> {
+    this.hasEnded = true;
     await this.terminals.end();
     this.showTerminals();
   }

@@ -30,7 +30,7 @@ function afterEnd(entry: Entry): Entry | null {
     case 'turn': return null;
     case 'agent': case 'thought': return { ...entry, open: false };
     case 'question': return { ...entry, answer: entry.answer ?? 'cancelled' };
-    case 'terminal': return { ...entry, exit: entry.exit ?? 'ended' };
+    case 'terminal': return { ...entry, exit: entry.exit ?? { code: null, signal: null } };
     case 'tool': return ['pending', 'in_progress'].includes(entry.status) ? { ...entry, status: 'failed' } : entry;
     default: return entry;
   }
@@ -68,7 +68,7 @@ function showEntries(topics: Topics, session: string, entries: readonly [string,
     const shown = entry && afterEnd(entry);
     if (!shown || typeof id !== 'string') continue;
     const number = Number(/^[a-z]+:(\d+)/.exec(id)?.[1] ?? 0);
-    if (shown.kind === 'tool') last.turns.set(session, Math.max(last.turns.get(session) ?? 0, number));
+    if (shown.kind === 'tool' || shown.kind === 'plan') last.turns.set(session, Math.max(last.turns.get(session) ?? 0, number));
     else if (shown.kind === 'terminal') last.terminal = Math.max(last.terminal, Number(/(\d+)$/.exec(id)?.[1] ?? 0));
     else last.entry = Math.max(last.entry, number);
     // A message that was not sent is not lost.

@@ -1,11 +1,15 @@
 // One session: its entries, its turn and its queue.
 import type { Topics } from '../link/topics';
-import type { Activity, Command, Entry } from '../link/types';
+import type { Activity, Attachment, Command, Entry } from '../link/types';
 import { selectId, selectOf, type Setting } from '../settings';
 import { ToolCalls } from '../tool-calls';
 
 /** The most entries of a session that are kept. */
 const mostEntries = 5000;
+/** The most failed prompts of a session whose attachments are kept. */
+const mostFailed = 10;
+/** The most attachments of a message that the agent repeats. */
+const mostAttached = 100;
 
 /** How a turn has ended: why, or with an error. */
 export type TurnEnd = { stopReason: string } | { error: string };
@@ -15,7 +19,9 @@ export interface Queued {
   entry: string;
   text: string;
   blocks: unknown[];
-  attachments: string[];
+  /** The names of what is attached. */
+  names: string[];
+  attachments: readonly Attachment[];
   /** Told how its turn has ended. */
   done: (end: TurnEnd) => void;
 }
@@ -35,6 +41,8 @@ export class SessionState {
   queue: Queued[] = [];
   /** The prompt of this turn. */
   prompt: Queued | null = null;
+  /** What was attached to prompts that failed, by the id of the error. */
+  private readonly failed = new Map<string, readonly Attachment[]>();
   /** How many questions are open. */
   questions = 0;
   /** The entries before the agent repeats the conversation. Null if it does not, or has begun. */
@@ -70,7 +78,7 @@ export class SessionState {
   put(id: string, entry: Entry): void {
     this.topics.put(this.topic, id, entry);
     this.topics.limit(this.topic, mostEntries, (it) => (
-      ['turn', 'settings', 'draft', 'plan'].includes(it.kind) || (it.kind === 'question' && it.answer === null)));
+      ['turn', 'settings', 'draft'].includes(it.kind) || (it.kind === 'question' && it.answer === null)));
   }
 
   append(id: string, text: string): void {
@@ -122,6 +130,32 @@ export class SessionState {
       case 'thought': this.put(id, { kind, text, open: true, time, ms: null }); break;
     }
     this.growing = { id, kind };
+  }
+
+  /** While the agent repeats the conversation, a message of the person begins a turn. */
+  beginRepeatedTurn(kind: Growing): void {
+    if (kind === 'user' && this.growing?.kind !== 'user') this.turn += 1;
+  }
+
+  /** Adds the name of an attachment to the message of the person, which the agent repeats. */
+  attach(name: string, newId: () => string): void {
+    this.grow('user', '', newId);
+    const id = this.growing?.id ?? '';
+    const entry = this.get(id);
+    if (entry?.kind !== 'user' || entry.attachments.length >= mostAttached) return;
+    this.put(id, { ...entry, attachments: [...entry.attachments, name] });
+  }
+
+  /** Keeps what was attached to a prompt that failed. */
+  keepFailed(error: string, attachments: readonly Attachment[]): void {
+    this.failed.set(error, attachments);
+    const [oldest] = this.failed.keys();
+    if (this.failed.size > mostFailed && oldest !== undefined) this.failed.delete(oldest);
+  }
+
+  /** What was attached to a prompt that failed, if it is still kept. */
+  failedAttachments(error: string): readonly Attachment[] | undefined {
+    return this.failed.get(error);
   }
 
   /** The entry of the message that grows, if it is the agent's. */

@@ -1,13 +1,13 @@
 // Prompts and their turns: the queue, cancelling, settings, drafts and errors.
 import { titleOf } from '../content';
 import { at, text } from '../json';
-import type { Action, Attachment } from '../link/types';
+import type { Action, Attachment, Unqueued } from '../link/types';
 import type { Outcome, RpcErrorObject } from '../rpc-error';
 import { selectId, settingRequest, valueId } from '../settings';
 import { immediateContent, isImmediate, type PromptContent, promptContent } from './attachments';
 import type { Core } from './core';
 import type { Requests } from './requests';
-import type { SessionState, TurnEnd } from './session';
+import type { Queued, SessionState, TurnEnd } from './session';
 import { setOptions } from './updates';
 
 /** The most prompts that wait in a session. */
@@ -34,7 +34,7 @@ export class Turns {
     // An earlier prompt may still read its files.
     const before = session.lastPrompt;
     if (knows && isImmediate(attachments) && session.reading === 0) {
-      this.queue(session, whole, immediateContent(this.core, whole, attachments), done);
+      this.queue(session, whole, attachments, immediateContent(this.core, whole, attachments), done);
       return null;
     }
     session.reading += 1;
@@ -43,7 +43,7 @@ export class Turns {
         await new Promise<void>((resolve, reject) => {
           this.core.onceGreeted(resolve, () => reject(new Error('the chain has ended')));
         });
-        this.queue(session, whole, await promptContent(this.core, whole, attachments), done);
+        this.queue(session, whole, attachments, await promptContent(this.core, whole, attachments), done);
       } finally {
         session.reading -= 1;
       }
@@ -53,20 +53,23 @@ export class Turns {
     return null;
   }
 
-  private queue(session: SessionState, whole: string, content: PromptContent, done: (end: TurnEnd) => void): void {
+  private queue(
+    session: SessionState, whole: string, attachments: readonly Attachment[], content: PromptContent,
+    done: (end: TurnEnd) => void,
+  ): void {
     if (this.core.sessions.get(session.id) !== session) throw new Error('the session is not open');
     if (session.queue.length >= mostQueue) throw new Error('too many messages wait; remove some of them');
     if (session.activity === 'failed') throw new Error('the session has failed; open a new one');
     const entry = this.core.nextId('m');
-    const { blocks, names: attachments } = content;
+    const { blocks, names } = content;
     session.endText();
     session.put(entry, {
-      kind: 'user', text: whole, attachments, queued: session.activity !== 'idle', time: Date.now(),
+      kind: 'user', text: whole, attachments: names, queued: session.activity !== 'idle', time: Date.now(),
     });
     session.remove('draft');
     if (session.title === 'New session') session.title = titleOf(whole || 'Attachment');
     session.time = Date.now();
-    session.queue.push({ entry, text: whole, blocks, attachments, done });
+    session.queue.push({ entry, text: whole, blocks, names, attachments, done });
     session.showInList();
     this.advance(session);
   }
@@ -76,11 +79,11 @@ export class Turns {
     if (session.activity !== 'idle') return;
     const next = session.queue.shift();
     if (!next) return;
-    const { entry, text: whole, blocks, attachments } = next;
+    const { entry, text: whole, blocks, names } = next;
     const before = session.get(entry);
     // It was written while the agent worked. Its place is here.
     if (before?.kind === 'user' && before.queued) session.remove(entry);
-    session.put(entry, { kind: 'user', text: whole, attachments, queued: false, time: Date.now() });
+    session.put(entry, { kind: 'user', text: whole, attachments: names, queued: false, time: Date.now() });
     session.prompt = next;
     session.toolCalls.clear();
     session.toolTimes.clear();
@@ -90,13 +93,23 @@ export class Turns {
     this.core.ask('session/prompt', { sessionId: session.id, prompt: blocks }, (outcome) => this.onEnd(session, outcome));
   }
 
-  unqueue(session: SessionState | undefined, entry: string): string {
+  unqueue(session: SessionState | undefined, entry: string): Unqueued {
     const place = session?.queue.findIndex((it) => it.entry === entry) ?? -1;
     const [queued] = place < 0 ? [] : session?.queue.splice(place, 1) ?? [];
     if (!queued) throw new Error('the message was sent already');
     session?.remove(entry);
     queued.done({ error: 'the message was removed' });
-    return queued.text;
+    return { text: queued.text, attachments: [...queued.attachments] };
+  }
+
+  /** Sends a prompt that failed again. */
+  async tryAgain(session: SessionState | undefined, error: string): Promise<null> {
+    const entry = session?.get(error);
+    if (!session || entry?.kind !== 'error' || entry.prompt === null) throw new Error('there is no message to send again');
+    const attachments = session.failedAttachments(error) ?? (entry.attachments.length === 0 ? [] : undefined);
+    if (attachments) return this.prompt(session, entry.prompt, attachments);
+    const names = entry.attachments.join(', ');
+    throw new Error(`what was attached (${names}) is not kept any more; write the message again`);
   }
 
   sendNow(session: SessionState | undefined, entry: string): null {
@@ -137,16 +150,21 @@ export class Turns {
       session.showTurn('error');
       const { text: why, login } = this.core.describe(outcome.error, 'session/prompt');
       if (login) this.core.showChain({ state: 'login', error: why });
-      this.addError(session, why, outcome.error, prompt?.text ?? null);
+      this.addError(session, why, outcome.error, prompt);
       prompt?.done({ error: why });
     }
     this.advance(session);
   }
 
   /** Shows an error in a session. */
-  addError(session: SessionState, why: string, error: RpcErrorObject, prompt: string | null): void {
+  addError(session: SessionState, why: string, error: RpcErrorObject, prompt: Queued | null): void {
     session.endText();
-    session.put(this.core.nextId('e'), { kind: 'error', text: why, details: JSON.stringify(error, null, 2), prompt });
+    const entry = this.core.nextId('e');
+    if (prompt?.attachments.length) session.keepFailed(entry, prompt.attachments);
+    session.put(entry, {
+      kind: 'error', text: why, details: JSON.stringify(error, null, 2), prompt: prompt?.text ?? null,
+      attachments: prompt?.names ?? [],
+    });
   }
 
   /** The session cannot be used any more. */

@@ -1,5 +1,5 @@
 // The updates of a session.
-import { blockOf, commandsOf, stepsOf, titleOf, toolOf, usageOf } from '../content';
+import { attachmentName, blockOf, commandsOf, stepsOf, titleOf, toolOf, usageOf } from '../content';
 import { at, text } from '../json';
 import { optionsOf } from '../settings';
 import { resolve } from 'node:path';
@@ -28,7 +28,7 @@ export function applyUpdate(core: Core, session: SessionState, update: unknown):
     case 'tool_call': case 'tool_call_update':
       return onToolCall(core, session, update);
     case 'plan':
-      return session.put('plan', { kind: 'plan', steps: stepsOf(at(update, 'entries')) });
+      return session.put(`plan:${session.turn}`, { kind: 'plan', steps: stepsOf(at(update, 'entries')) });
     case 'available_commands_update':
       session.commands = commandsOf(at(update, 'availableCommands'));
       return session.showSettings();
@@ -58,7 +58,9 @@ function onChunk(core: Core, session: SessionState, kind: Growing, content: unkn
   if (kind === 'user' && session.activity !== 'loading') return;
   const newId = () => core.nextId('m');
   const more = text(at(content, 'text'));
+  session.beginRepeatedTurn(kind);
   if (more !== undefined) return session.grow(kind, more, newId);
+  if (kind === 'user') return session.attach(attachmentName(content), newId);
   if (kind !== 'agent') return;
   if (session.openMessage === null) session.grow(kind, '', newId);
   const id = session.openMessage ?? '';

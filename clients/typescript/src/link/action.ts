@@ -2,7 +2,7 @@
 import { array, boolean, type Check, Mismatch, nullable, number, object, string, unknown, variants } from './check';
 import type { Action, Attachment, ToServer } from './types';
 
-const attachment = variants('attach', {
+export const checkAttachment = variants('attach', {
   file: object({ path: string }),
   image: object({ name: string, mime: string, data: string }),
   text: object({ name: string, text: string }),
@@ -26,8 +26,9 @@ export const checkAction: Check<Action> = variants('op', {
   openSession: object({ session: string }),
   listSessions: object({}),
   closeSession: object({ session: string }),
-  prompt: object({ session: string, text: string, attachments: array(attachment) }),
+  prompt: object({ session: string, text: string, attachments: array(checkAttachment) }),
   unqueue: object({ session: string, entry: string }),
+  tryAgain: object({ session: string, entry: string }),
   sendNow: object({ session: string, entry: string }),
   cancel: object({ session: string }),
   answer: object({ session: string, entry: string, choice: string }),

@@ -1,8 +1,9 @@
 // The checked decoder of everything that the server sends. A bad message is reported and left out, never thrown.
+import { checkAttachment } from './action';
 import { array, boolean, number, nullable, object, oneOf, pair, string, unknown, variants, type Check } from './check';
 import type {
   Block, Chain, Change, Command, Entry, Features, FileDiff, FileEntry, FileText, FoundFile, Place, Question, Select,
-  Session, Settings, Step, Thread, ToPage, Tool,
+  Session, Settings, Step, Thread, ToPage, Tool, Unqueued,
 } from './types';
 
 const features = object({ chat: boolean, title: string, folder: string }) satisfies Check<Features>;
@@ -23,7 +24,7 @@ const tool = object({
 }) satisfies Check<Tool>;
 
 const question = object({
-  title: string, tool: nullable(tool), command: nullable(string),
+  title: string, tool: nullable(tool), command: nullable(string), folder: nullable(string),
   choices: array(object({ id: string, name: string, effect: string })), answer: nullable(string),
 }) satisfies Check<Question>;
 
@@ -58,11 +59,11 @@ const entry = variants('kind', {
   agent: object({ text: string, open: boolean, time: number, blocks: array(block) }),
   thought: object({ text: string, open: boolean, time: number, ms: nullable(number) }),
   tool,
-  terminal: object({ command: string, text: string, exit: nullable(string), cut: boolean }),
+  terminal: object({ command: string, folder: nullable(string), text: string, exit: nullable(object({ code: nullable(number), signal: nullable(string) })), cut: boolean }),
   plan: object({ steps: array(step) }),
   question,
   note: object({ text: string }),
-  error: object({ text: string, details: string, prompt: nullable(string) }),
+  error: object({ text: string, details: string, prompt: nullable(string), attachments: array(string) }),
   turn: object({
     state: oneOf('loading', 'idle', 'running', 'cancelling', 'failed'), since: number, awaits: nullable(string),
     ended: nullable(string),
@@ -177,5 +178,5 @@ export const results = {
   readFile: object({ path: string, text: string, note: nullable(string) }) satisfies Check<FileText>,
   findFiles: array(object({ path: string })) satisfies Check<FoundFile[]>,
   newSession: string,
-  unqueue: string,
+  unqueue: object({ text: string, attachments: array(checkAttachment) }) satisfies Check<Unqueued>,
 };

@@ -204,17 +204,21 @@ time: number,
  */
 ms: number | null, } | { "kind": "tool" } & Tool | { "kind": "terminal", 
 /**
- * The command line.
+ * The command line, quoted for a shell.
  */
 command: string, 
+/**
+ * The folder in which it runs, if that is not the folder of the session.
+ */
+folder: string | null, 
 /**
  * The output, with escape sequences.
  */
 text: string, 
 /**
- * How the command ended, such as `exit 1`. Null while it runs.
+ * How the command ended. Null while it runs.
  */
-exit: string | null, 
+exit: Exit | null, 
 /**
  * Whether the beginning of the output is missing.
  */
@@ -238,7 +242,11 @@ details: string,
 /**
  * The text of the prompt that failed, to try it again.
  */
-prompt: string | null, } | { "kind": "turn", 
+prompt: string | null, 
+/**
+ * What was attached to the prompt, by name.
+ */
+attachments: Array<string>, } | { "kind": "turn", 
 /**
  * The activity.
  */
@@ -466,6 +474,16 @@ old: string | null,
  */
 new: string, };
 
+export type Exit = { 
+/**
+ * The exit code.
+ */
+code: number | null, 
+/**
+ * The signal that killed it, such as `SIGKILL`.
+ */
+signal: string | null, };
+
 export type Step = { 
 /**
  * What is done.
@@ -490,9 +508,13 @@ title: string,
  */
 tool: Tool | null, 
 /**
- * The command line that would run, if it is known.
+ * The command line that would run, quoted for a shell, if it is known.
  */
 command: string | null, 
+/**
+ * The folder in which the command would run, if that is known and is not the folder of the session.
+ */
+folder: string | null, 
 /**
  * The answers to choose from.
  */
@@ -512,7 +534,7 @@ id: string,
  */
 name: string, 
 /**
- * `allow_once`, `allow_always`, `reject_once`, `reject_always` or another kind.
+ * `allow_once`, `allow_always`, `reject_once`, `reject_always`, or `other`.
  */
 effect: string, };
 
@@ -650,6 +672,14 @@ session: string,
 /**
  * The id of the entry.
  */
+entry: string, } | { "op": "tryAgain", 
+/**
+ * The id of the session.
+ */
+session: string, 
+/**
+ * The id of the error.
+ */
 entry: string, } | { "op": "sendNow", 
 /**
  * The id of the session.
@@ -785,6 +815,16 @@ name: string,
  * The text.
  */
 text: string, };
+
+export type Unqueued = { 
+/**
+ * The text.
+ */
+text: string, 
+/**
+ * What was attached.
+ */
+attachments: Array<Attachment>, };
 
 export type FileEntry = { 
 /**

@@ -51,6 +51,8 @@ fn announce(url: &str, open: bool) {
     let _ = writeln!(out, "Studio: {url}\nThe address is a secret. Ctrl-C ends the studio.");
     let _ = out.flush();
     if open && out.is_terminal() {
+        // A browser in a sandbox, such as Firefox from a snap, cannot read the file that leads to the address.
+        let _ = writeln!(out, "If your browser shows no page, open the address there.");
         drop(out);
         if let Err(why) = components::browser::open(url) {
             log::print_error(&format!("conductor: cannot open a browser: {why}\n"));

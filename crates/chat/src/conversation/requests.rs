@@ -1,10 +1,10 @@
 //! The requests of the agent, and the questions to the user.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use acp_wire::printable::{one_line, plain};
-use client::workspace::OutsideFile;
+use client::terminals::shown_command;
+use client::workspace::{OutsidePath, Usage};
 use client::{Reply, rpc_error};
 use serde_json::{Value, json};
 
@@ -33,8 +33,8 @@ pub(super) struct OpenQuestion {
 enum Subject {
     /// `session/request_permission`.
     Permission,
-    /// A file outside of the folder of the session.
-    File { method: String, params: Value, path: PathBuf },
+    /// A file or a folder outside of the folder of the session.
+    Outside { method: String, params: Value, place: OutsidePath },
     /// `elicitation/create`.
     Elicitation(Form),
 }
@@ -46,7 +46,7 @@ impl Conversation {
             "elicitation/create" => self.on_elicitation(id, params),
             _ => match self.workspace.handle(method, params) {
                 Some(reply) => {
-                    if method == "terminal/create" {
+                    if method == "terminal/create" && !matches!(reply, Reply::Outside(_)) {
                         self.show_command(params);
                     }
                     self.reply(id, method, params, reply);
@@ -58,14 +58,7 @@ impl Conversation {
 
     /// Shows the command of a new terminal, unless a tool call shows it.
     fn show_command(&self, params: &Value) {
-        let mut command = params["command"].as_str().unwrap_or_default().to_owned();
-        for argument in params["args"].as_array().into_iter().flatten() {
-            let argument = argument.as_str().unwrap_or_default();
-            match argument.contains(char::is_whitespace) || argument.is_empty() {
-                true => command.push_str(&format!(" '{argument}'")),
-                false => command.push_str(&format!(" {argument}")),
-            }
-        }
+        let command = shown_command(params);
         let command = command.trim();
         if !self.tool_calls.shows_command(command) {
             self.view.lock().note(&format!("$ {}", plain(command)));
@@ -84,7 +77,7 @@ impl Conversation {
                 self.running.push(id.clone());
                 self.tasks.push(Box::pin(async move { (id, work.await) }));
             }
-            Reply::Outside(file) => self.ask_about_file(id, method, params, &file),
+            Reply::Outside(place) => self.ask_about_place(id, method, params, place),
         }
         self.show_terminals();
     }
@@ -162,26 +155,26 @@ impl Conversation {
         Question { title, tool_call: Some(call), options }
     }
 
-    fn ask_about_file(&mut self, id: Value, method: &str, params: &Value, file: &OutsideFile) {
-        let what = if file.write { "Write" } else { "Read" };
-        let path = one_line(&file.path.display().to_string());
+    fn ask_about_place(&mut self, id: Value, method: &str, params: &Value, place: OutsidePath) {
+        let what = place.usage.verb();
+        let path = one_line(&place.path.display().to_string());
         let choice = |id: &str, name: &str| Choice {
             id: id.to_owned(),
             name: name.to_owned(),
             kind: id.to_owned(),
         };
-        let call = json!({ "title": what, "kind": if file.write { "edit" } else { "read" },
-            "locations": [{ "path": path }] });
+        let mut call =
+            json!({ "title": what, "kind": place.usage.kind(), "locations": [{ "path": path }] });
+        if place.usage == Usage::Run {
+            call["title"] = "Run a command".into();
+            call["rawInput"] = json!({ "command": shown_command(params), "cwd": path });
+        }
         let question = Question {
             title: format!("{what} {path}, which is outside of the folder of the session"),
             tool_call: Some(call),
             options: vec![choice("allow_once", "Allow once"), choice("reject_once", "Reject")],
         };
-        let about = Subject::File {
-            method: method.to_owned(),
-            params: params.clone(),
-            path: file.path.clone(),
-        };
+        let about = Subject::Outside { method: method.to_owned(), params: params.clone(), place };
         let open = OpenQuestion { id, question, about };
         match (self.phase, self.options.yes, self.options.interactive) {
             (Phase::Turn { cancelled: true }, ..) => self.answer(open, None),
@@ -253,16 +246,18 @@ impl Conversation {
                 };
                 self.outgoing.answer(&id, &Ok(json!({ "outcome": outcome })));
             }
-            Subject::File { method, params, path } => {
+            Subject::Outside { method, params, place } => {
                 match chosen.is_some_and(|it| it.id == "allow_once") {
                     true => {
-                        let reply = self.workspace.handle_allowed_file(&method, &params, &path);
+                        let reply = self.workspace.handle_allowed(&method, &params, &place.path);
+                        if method == "terminal/create" && !matches!(reply, Reply::Outside(_)) {
+                            self.show_command(&params);
+                        }
                         self.reply(id, &method, &params, reply);
                     }
                     false => {
-                        let why =
-                            "permission denied: the file is outside of the folder of the session";
-                        self.outgoing.answer(&id, &Err(rpc_error::internal(why)));
+                        let error = rpc_error::internal(place.usage.refusal());
+                        self.outgoing.answer(&id, &Err(error));
                     }
                 }
             }

@@ -19,9 +19,14 @@ pub struct ExitStatus {
 }
 
 impl ExitStatus {
+    /// The name of the signal, such as `SIGKILL`.
+    pub fn signal_name(self) -> Option<String> {
+        self.signal.map(signal_name)
+    }
+
     /// The status as ACP encodes it.
     pub fn to_json(self) -> Value {
-        json!({ "exitCode": self.code, "signal": self.signal.map(signal_name) })
+        json!({ "exitCode": self.code, "signal": self.signal_name() })
     }
 }
 

@@ -1,11 +1,11 @@
 //! What the person does.
 
 use serde_json::{Value, json};
-use web::protocol::{Action, Activity, Attachment, Entry};
+use web::protocol::{Action, Activity, Attachment, Entry, Unqueued};
 use web::server::ActionRequest;
 use web::surface::now;
 
-use super::session::Queued;
+use super::session::{Queued, Written};
 use super::sessions::{Opening, shorten_title};
 use super::{ActionAnswer, Editor, Pending};
 use crate::content;
@@ -25,6 +25,7 @@ impl Editor {
             Action::OpenSession { .. }
                 | Action::ListSessions
                 | Action::Prompt { .. }
+                | Action::TryAgain { .. }
                 | Action::Select { .. }
                 | Action::LogIn { .. }
         );
@@ -52,6 +53,7 @@ impl Editor {
                 self.on_prompt(&session, &text, &attachments)
             }
             Action::Unqueue { session, entry } => self.unqueue(&session, &entry),
+            Action::TryAgain { session, entry } => self.try_again(&session, &entry),
             Action::SendNow { session, entry } => self.send_now(&session, &entry),
             Action::Cancel { session } => {
                 self.cancel_turn(&session);
@@ -75,7 +77,7 @@ impl Editor {
                     let result = surface.act(&other).await;
                     let unknown = || Err("this program does not know the action".to_owned());
                     let _ = answer.send(result.unwrap_or_else(unknown));
-                    (Value::Null, Ok(Value::Null))
+                    (None, Ok(Value::Null))
                 }));
                 return;
             }
@@ -93,7 +95,7 @@ impl Editor {
         if text.len() > MAX_PROMPT {
             return Err("the message is larger than 4 MiB".to_owned());
         }
-        let (blocks, attachments) =
+        let (blocks, names) =
             content::prompt(text, attachments, self.surface.project(), self.prompt_capabilities())?;
         let entry = self.next_id("m");
         let Some(session) = self.sessions.get_mut(id) else {
@@ -106,12 +108,8 @@ impl Editor {
             return Err("the session has failed; open a new one".to_owned());
         }
         let queued = session.activity != Activity::Idle;
-        let shown = Entry::User {
-            text: text.to_owned(),
-            attachments: attachments.clone(),
-            queued,
-            time: now(),
-        };
+        let shown =
+            Entry::User { text: text.to_owned(), attachments: names.clone(), queued, time: now() };
         session.end_text();
         session.put(&entry, shown);
         session.remove("draft");
@@ -119,7 +117,8 @@ impl Editor {
             session.shown.title = shorten_title(if text.is_empty() { "Attachment" } else { text });
         }
         session.shown.time = now();
-        session.queue.push_back(Queued { entry, text: text.to_owned(), blocks, attachments });
+        let written = Written { text: text.to_owned(), attachments: attachments.to_vec(), names };
+        session.queue.push_back(Queued { entry, written, blocks });
         session.show_in_list();
         self.advance(id);
         Ok(Value::Null)
@@ -131,16 +130,15 @@ impl Editor {
         if session.activity != Activity::Idle {
             return;
         }
-        let Some(Queued { entry, text, blocks, attachments }) = session.queue.pop_front() else {
-            return;
-        };
+        let Some(Queued { entry, written, blocks }) = session.queue.pop_front() else { return };
         if let Some(Entry::User { queued: true, .. }) = session.get(&entry) {
             // It was written while the agent worked. Its place is here.
             session.remove(&entry);
         }
-        let shown = Entry::User { text: text.clone(), attachments, queued: false, time: now() };
+        let (text, attachments) = (written.text.clone(), written.names.clone());
+        let shown = Entry::User { text, attachments, queued: false, time: now() };
         session.put(&entry, shown);
-        session.prompt = text;
+        session.prompt = written;
         session.tool_calls.clear();
         session.tool_times.clear();
         session.turn += 1;
@@ -158,7 +156,30 @@ impl Editor {
             session.remove(entry);
             session.queue.remove(at)
         });
-        found.map(|it| it.text.into()).ok_or_else(|| "the message was sent already".to_owned())
+        let Written { text, attachments, .. } =
+            found.ok_or_else(|| "the message was sent already".to_owned())?.written;
+        serde_json::to_value(Unqueued { text, attachments }).map_err(|error| error.to_string())
+    }
+
+    /// Sends a prompt that failed again.
+    fn try_again(&mut self, id: &str, error: &str) -> Result<Value, String> {
+        let session = self.sessions.get(id);
+        let entry = session.and_then(|it| it.get(error));
+        let Some(Entry::Error { prompt: Some(text), attachments: names, .. }) = entry else {
+            return Err("there is no message to send again".to_owned());
+        };
+        let kept = session.and_then(|it| it.failed_attachments(error));
+        let attachments = match (kept, names.is_empty()) {
+            (Some(kept), _) => kept,
+            (None, true) => Vec::new(),
+            (None, false) => {
+                let names = names.join(", ");
+                return Err(format!(
+                    "what was attached ({names}) is not kept any more; write the message again"
+                ));
+            }
+        };
+        self.on_prompt(id, &text, &attachments)
     }
 
     fn send_now(&mut self, id: &str, entry: &str) -> Result<Value, String> {
@@ -195,7 +216,7 @@ impl Editor {
         session.end_text();
         session.activity = Activity::Idle;
         session.shown.time = now();
-        let prompt = session.prompt.clone();
+        let prompt = std::mem::take(&mut session.prompt);
         let ended = match &outcome {
             Ok(answer) => answer["stopReason"].as_str().unwrap_or("end_turn").to_owned(),
             Err(_) => "error".to_owned(),
@@ -219,13 +240,21 @@ impl Editor {
         id: &str,
         text: &str,
         error: &Value,
-        prompt: Option<String>,
+        prompt: Option<Written>,
     ) {
         let entry = self.next_id("e");
         let details = serde_json::to_string_pretty(error).unwrap_or_default();
         if let Some(session) = self.sessions.get_mut(id) {
             session.end_text();
-            session.put(&entry, Entry::Error { text: text.to_owned(), details, prompt });
+            let names = prompt.as_ref().map(|it| it.names.clone()).unwrap_or_default();
+            let prompt = prompt.map(|it| {
+                if !it.attachments.is_empty() {
+                    session.keep_failed(&entry, it.attachments);
+                }
+                it.text
+            });
+            let text = text.to_owned();
+            session.put(&entry, Entry::Error { text, details, prompt, attachments: names });
         }
     }
 

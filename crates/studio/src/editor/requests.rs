@@ -1,13 +1,14 @@
 //! The requests of the agent, and the questions to the person.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use acp_wire::printable::one_line;
-use client::workspace::OutsideFile;
+use client::terminals::shown_command;
+use client::workspace::{OutsidePath, Usage};
 use client::{Reply, rpc_error};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use web::protocol::{Activity, Choice, Entry, Place, Question, Tool};
+use web::protocol::{Activity, Choice, Entry, Exit, Place, Question, Tool};
 use web::surface::Surface;
 
 use super::{Editor, TaskResult};
@@ -20,6 +21,14 @@ const MAX_QUESTIONS: usize = 500;
 
 /// How many terminals are remembered, with those that were released.
 const MAX_TERMINALS: u64 = 1000;
+
+/// What is shown of a terminal.
+#[derive(Debug, Clone)]
+pub(super) struct ShownTerminal {
+    session: String,
+    command: String,
+    folder: Option<String>,
+}
 
 /// A question that is not answered.
 #[derive(Debug)]
@@ -36,8 +45,8 @@ pub(super) struct OpenQuestion {
 enum Subject {
     /// `session/request_permission`.
     Permission,
-    /// A file outside of the folder of the session.
-    File { method: String, params: Value, path: PathBuf },
+    /// A file or a folder outside of the folder of the session.
+    Outside { method: String, params: Value, place: OutsidePath },
 }
 
 impl Editor {
@@ -69,8 +78,8 @@ impl Editor {
         self.running.push((id.clone(), running));
         self.tasks.push(Box::pin(async move {
             tokio::select! {
-                outcome = work => (id, outcome),
-                _ = cancelled => (id, Err(rpc_error::cancelled())),
+                outcome = work => (Some(id), outcome),
+                _ = cancelled => (Some(id), Err(rpc_error::cancelled())),
             }
         }));
     }
@@ -99,7 +108,7 @@ impl Editor {
                     outcome
                 });
             }
-            Reply::Outside(file) => self.ask_about_file(id, method, params, &file),
+            Reply::Outside(place) => self.ask_about_place(id, method, params, place),
         }
         self.show_terminals();
     }
@@ -107,16 +116,14 @@ impl Editor {
     fn on_terminal(&mut self, params: &Value, created: &Value) {
         let Some(terminal) = created["terminalId"].as_str() else { return };
         let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
-        let mut command = params["command"].as_str().unwrap_or_default().to_owned();
-        for argument in params["args"].as_array().into_iter().flatten() {
-            let argument = argument.as_str().unwrap_or_default();
-            match argument.is_empty() || argument.contains(char::is_whitespace) {
-                true => command.push_str(&format!(" '{argument}'")),
-                false => command.push_str(&format!(" {argument}")),
-            }
-        }
-        self.show_terminal(&session, terminal, &command, "", None);
-        self.terminals.insert(terminal.to_owned(), (session, command));
+        let folder = params["cwd"].as_str();
+        let shown = ShownTerminal {
+            command: shown_command(params),
+            folder: folder.and_then(|it| content::other_folder(it, self.surface.project())),
+            session,
+        };
+        self.show_terminal(&shown, terminal, "", None);
+        self.terminals.insert(terminal.to_owned(), shown);
         // The ids of terminals are numbers that grow, so these are released long ago.
         let number = |id: &str| id.rsplit('-').next().and_then(|it| it.parse::<u64>().ok());
         if let Some(oldest) = number(terminal).and_then(|it| it.checked_sub(MAX_TERMINALS)) {
@@ -127,8 +134,9 @@ impl Editor {
     /// Shows the output of the terminals that changed.
     pub(crate) fn show_terminals(&mut self) {
         for (id, output, exit) in self.workspace.terminals_mut().changed() {
-            if let Some((session, command)) = self.terminals.get(&id) {
-                self.show_terminal(session, &id, command, &output, exit.map(|it| it.to_string()));
+            if let Some(shown) = self.terminals.get(&id) {
+                let exit = exit.map(|it| Exit { code: it.code, signal: it.signal_name() });
+                self.show_terminal(shown, &id, &output, exit);
             }
         }
     }
@@ -140,14 +148,13 @@ impl Editor {
 
     fn show_terminal(
         &self,
-        session: &str,
+        shown: &ShownTerminal,
         terminal: &str,
-        command: &str,
         output: &str,
-        exit: Option<String>,
+        exit: Option<Exit>,
     ) {
         const MAX_OUTPUT: usize = 256 * 1024;
-        let Some(session) = self.sessions.get(session) else { return };
+        let Some(session) = self.sessions.get(&shown.session) else { return };
         let id = format!("terminal:{terminal}");
         let start = output.len().saturating_sub(MAX_OUTPUT);
         let start = (start..=output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or(0);
@@ -158,12 +165,13 @@ impl Editor {
         {
             return session.append(&id, more);
         }
-        let (command, text) = (command.to_owned(), text.to_owned());
-        session.put(&id, Entry::Terminal { command, text, exit, cut });
+        let ShownTerminal { command, folder, .. } = shown.clone();
+        session.put(&id, Entry::Terminal { command, folder, text: text.to_owned(), exit, cut });
     }
 
     /// Answers a request whose task is done.
     pub(crate) fn on_task(&mut self, (id, outcome): TaskResult) {
+        let Some(id) = id else { return };
         let Some(at) = self.running.iter().position(|it| it.0 == id) else { return };
         self.running.remove(at);
         self.show_terminals();
@@ -198,12 +206,13 @@ impl Editor {
         let choice = |it: &Value| Choice {
             id: text(&it["optionId"]),
             name: one_line(&text(&it["name"])),
-            effect: text(&it["kind"]),
+            effect: effect(it["kind"].as_str()).to_owned(),
         };
         let choices = params["options"].as_array().into_iter().flatten().map(choice);
         let question = Question {
             title: tool.title.clone(),
             command: content::command_line(&call),
+            folder: content::command_folder(&call, self.surface.project()),
             tool: Some(tool),
             choices: choices.collect(),
             answer: None,
@@ -212,9 +221,10 @@ impl Editor {
         self.ask(open);
     }
 
-    fn ask_about_file(&mut self, id: Value, method: &str, params: &Value, file: &OutsideFile) {
-        let what = if file.write { "Write" } else { "Read" };
-        let path = one_line(&file.path.display().to_string());
+    fn ask_about_place(&mut self, id: Value, method: &str, params: &Value, place: OutsidePath) {
+        let what = place.usage.verb();
+        let runs = place.usage == Usage::Run;
+        let path = one_line(&place.path.display().to_string());
         let choice = |id: &str, name: &str| Choice {
             id: id.to_owned(),
             name: name.to_owned(),
@@ -222,23 +232,23 @@ impl Editor {
         };
         let tool = Tool {
             title: what.to_owned(),
-            tool: if file.write { "edit" } else { "read" }.to_owned(),
-            places: vec![Place { path: path.clone(), line: None }],
+            tool: place.usage.kind().to_owned(),
+            places: match runs {
+                true => Vec::new(),
+                false => vec![Place { path: path.clone(), line: None }],
+            },
             ..Tool::default()
         };
         let question = Question {
             title: format!("{what} {path}, which is outside of the folder of the project"),
-            tool: Some(tool),
-            command: None,
+            tool: Some(tool).filter(|_| !runs),
+            command: runs.then(|| shown_command(params)),
+            folder: runs.then_some(path),
             choices: vec![choice("allow_once", "Allow once"), choice("reject_once", "Reject")],
             answer: None,
         };
         let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
-        let about = Subject::File {
-            method: method.to_owned(),
-            params: params.clone(),
-            path: file.path.clone(),
-        };
+        let about = Subject::Outside { method: method.to_owned(), params: params.clone(), place };
         self.ask(OpenQuestion { session, id, question, about });
     }
 
@@ -294,15 +304,14 @@ impl Editor {
                 };
                 self.outgoing.answer(&id, &Ok(json!({ "outcome": outcome })));
             }
-            Subject::File { method, params, path } => match choice == Some("allow_once") {
+            Subject::Outside { method, params, place } => match choice == Some("allow_once") {
                 true => {
-                    let reply =
-                        self.workspace.handle_allowed_file(&method, &params, Path::new(&path));
+                    let reply = self.workspace.handle_allowed(&method, &params, &place.path);
                     self.reply(id, &method, &params, reply);
                 }
                 false => {
-                    let why = "permission denied: the file is outside of the folder of the session";
-                    self.outgoing.answer(&id, &Err(rpc_error::internal(why)));
+                    let error = rpc_error::internal(place.usage.refusal());
+                    self.outgoing.answer(&id, &Err(error));
                 }
             },
         }
@@ -326,5 +335,16 @@ impl Editor {
                 self.settle(&entry, open, None);
             }
         }
+    }
+}
+
+/// What an answer does. The page shows other kinds by the name alone.
+fn effect(kind: Option<&str>) -> &'static str {
+    match kind {
+        Some("allow_once") => "allow_once",
+        Some("allow_always") => "allow_always",
+        Some("reject_once") => "reject_once",
+        Some("reject_always") => "reject_always",
+        _ => "other",
     }
 }

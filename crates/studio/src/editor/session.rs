@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use client::settings::Setting;
 use client::tool_calls::ToolCalls;
 use serde_json::Value;
-use web::protocol::{self, Activity, Command, Entry, Settings};
+use web::protocol::{self, Activity, Attachment, Command, Entry, Settings};
 use web::surface::now;
 use web::topics::Topics;
 
@@ -15,13 +15,27 @@ use crate::content;
 /// The most entries of a session that are kept.
 const MAX_ENTRIES: usize = 5000;
 
+/// The most failed prompts of a session whose attachments are kept.
+const MAX_FAILED: usize = 10;
+
+/// The most attachments of a message that the agent repeats.
+const MAX_ATTACHED: usize = 100;
+
+/// A prompt as the person wrote it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Written {
+    pub(super) text: String,
+    pub(super) attachments: Vec<Attachment>,
+    /// The names of the attachments.
+    pub(super) names: Vec<String>,
+}
+
 /// A prompt that waits for the end of the turn.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) entry: String,
-    pub(super) text: String,
+    pub(super) written: Written,
     pub(super) blocks: Vec<Value>,
-    pub(super) attachments: Vec<String>,
 }
 
 /// The state of a session.
@@ -44,8 +58,10 @@ pub(super) struct Session {
     /// The message or thought that grows: its entry, and whether it is a thought.
     open_text: Option<(String, Growing)>,
     pub(super) queue: VecDeque<Queued>,
-    /// The text of the prompt of this turn.
-    pub(super) prompt: String,
+    /// The prompt of this turn.
+    pub(super) prompt: Written,
+    /// What was attached to prompts that failed, by the id of the error.
+    failed: VecDeque<(String, Vec<Attachment>)>,
     /// How many questions are open.
     pub(super) questions: usize,
 }
@@ -86,11 +102,21 @@ impl Session {
             tool_times: BTreeMap::new(),
             open_text: None,
             queue: VecDeque::new(),
-            prompt: String::new(),
+            prompt: Written::default(),
+            failed: VecDeque::new(),
             questions: 0,
         };
         session.show_turn(None);
         session
+    }
+
+    /// Takes over the prompts that wait in another state of this session.
+    pub(super) fn take_queue(&mut self, other: Option<Session>) {
+        self.queue = other.map(|it| it.queue).unwrap_or_default();
+        for Queued { entry, written, .. } in &self.queue {
+            let (text, attachments) = (written.text.clone(), written.names.clone());
+            self.put(entry, Entry::User { text, attachments, queued: true, time: now() });
+        }
     }
 
     /// Puts an entry into the topic of the session.
@@ -104,7 +130,6 @@ impl Session {
                         Entry::Turn { .. }
                             | Entry::Settings(_)
                             | Entry::Draft { .. }
-                            | Entry::Plan { .. }
                             | Entry::Question(protocol::Question { answer: None, .. })
                     )
                 });
@@ -186,6 +211,26 @@ impl Session {
         self.open_text = Some((id, kind));
     }
 
+    /// While the agent repeats the conversation, a message of the person begins a turn.
+    pub(super) fn begin_repeated_turn(&mut self, kind: Growing) {
+        let goes_on = matches!(self.open_text, Some((_, Growing::User)));
+        if kind == Growing::User && !goes_on {
+            self.turn += 1;
+        }
+    }
+
+    /// Adds the name of an attachment to the message of the person, which the agent repeats.
+    pub(super) fn attach(&mut self, name: &str, new_id: impl FnOnce() -> String) {
+        self.grow(Growing::User, "", new_id);
+        let Some((id, _)) = &self.open_text else { return };
+        if let Some(Entry::User { text, mut attachments, queued, time }) = self.get(id)
+            && attachments.len() < MAX_ATTACHED
+        {
+            attachments.push(name.to_owned());
+            self.put(id, Entry::User { text, attachments, queued, time });
+        }
+    }
+
     /// The entry of the message that grows, if it is the agent's.
     pub(super) fn open_message(&self) -> Option<&str> {
         match &self.open_text {
@@ -207,6 +252,19 @@ impl Session {
             }
             _ => {}
         }
+    }
+
+    /// Keeps what was attached to a prompt that failed.
+    pub(super) fn keep_failed(&mut self, error: &str, attachments: Vec<Attachment>) {
+        self.failed.push_back((error.to_owned(), attachments));
+        while self.failed.len() > MAX_FAILED {
+            self.failed.pop_front();
+        }
+    }
+
+    /// What was attached to a prompt that failed, if it is still kept.
+    pub(super) fn failed_attachments(&self, error: &str) -> Option<Vec<Attachment>> {
+        self.failed.iter().find(|it| it.0 == error).map(|it| it.1.clone())
     }
 
     /// Finds a setting by its id on the page.

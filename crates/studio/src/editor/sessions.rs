@@ -1,5 +1,7 @@
 //! Opens, lists, loads and closes sessions.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use web::protocol::{self, Activity, Entry};
 
@@ -68,7 +70,9 @@ impl Editor {
                 _ => id.clone(),
             };
             let cwd = self.options.folder.display().to_string();
-            let session = Session::new(&self.topics, id, &title, &cwd, Activity::Loading);
+            let mut session = Session::new(&self.topics, id, &title, &cwd, Activity::Loading);
+            // What was written before the session failed to open is still to be sent.
+            session.take_queue(self.sessions.remove(id));
             self.sessions.insert(id.clone(), session);
         }
         self.request(opening.method(), &params, Pending::Open(opening), answer);
@@ -84,7 +88,12 @@ impl Editor {
         match (self.can_load(), self.can_resume()) {
             (true, _) => {
                 // The agent repeats the conversation.
-                self.topics.clear(&format!("session/{id}"));
+                let topic = format!("session/{id}");
+                let draft = self.topics.get(&topic, "draft");
+                self.topics.clear(&topic);
+                if let Some(draft) = draft {
+                    self.topics.put(&topic, "draft", draft);
+                }
                 self.open(Opening::Load(id.to_owned()), Some(answer));
             }
             (false, true) => self.open(Opening::Resume(id.to_owned()), Some(answer)),
@@ -192,6 +201,11 @@ impl Editor {
         }
         for listed in sessions.iter().take(MAX_LISTED) {
             let Some(id) = listed["sessionId"].as_str() else { continue };
+            // A session is loaded with the folder of the studio, so one of another folder would work in the wrong place.
+            let cwd = listed["cwd"].as_str();
+            if cwd.is_some_and(|it| !same_folder(Path::new(it), &self.options.folder)) {
+                continue;
+            }
             let title = listed["title"].as_str().map(shorten_title).unwrap_or_default();
             match self.sessions.get_mut(id) {
                 Some(open) => {
@@ -225,7 +239,7 @@ impl Editor {
         }
         self.topics.clear(&format!("session/{id}"));
         self.topics.remove(SESSIONS, id);
-        match self.capability("close") {
+        match self.capability("close") && self.chain.state != "ended" {
             true => {
                 let params = json!({ "sessionId": id });
                 self.request("session/close", &params, Pending::Close, Some(answer));
@@ -249,6 +263,12 @@ impl Editor {
             session.show_turn(None);
         }
     }
+}
+
+/// Whether two paths are the same folder.
+fn same_folder(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    one == other || real(one) == real(other)
 }
 
 /// A time such as `2026-11-18T07:00:00Z`, in milliseconds since 1970.

@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 use web::project::Project;
-use web::protocol::{Action, Activity};
+use web::protocol::{Action, Activity, Attachment};
 use web::server::ActionRequest;
 
 use super::*;
@@ -115,7 +115,8 @@ fn a_prompt_waits_for_the_turn_and_can_be_taken_back() {
     let queued: Vec<String> =
         fixture.editor.sessions["s"].queue.iter().map(|it| it.entry.clone()).collect();
     let unqueue = Action::Unqueue { session: "s".to_owned(), entry: queued[0].clone() };
-    assert_eq!(result(fixture.act(unqueue.clone())), Ok("two".into()));
+    let unqueued = json!({ "text": "two", "attachments": [] });
+    assert_eq!(result(fixture.act(unqueue.clone())), Ok(unqueued));
     assert!(result(fixture.act(unqueue)).is_err(), "only once");
     fixture.answer(&prompt, Ok(json!({ "stopReason": "end_turn" })));
     assert_eq!(fixture.sent()[0]["params"]["prompt"][0]["text"], "three");
@@ -197,6 +198,83 @@ fn a_permission_is_answered_once_with_a_choice_that_was_offered() {
     assert_eq!(fixture.activity(), Some(Activity::Cancelling));
     fixture.answer(&prompt, Ok(json!({ "stopReason": "cancelled" })));
     assert_eq!(fixture.activity(), Some(Activity::Idle));
+}
+
+#[test]
+fn a_prompt_that_failed_is_sent_again_with_its_attachments() {
+    let mut fixture = Fixture::open();
+    let attachments = vec![Attachment::Text { name: "a.txt".into(), text: "the text".into() }];
+    let (session, text) = ("s".to_owned(), "look".to_owned());
+    let prompt = Action::Prompt { session, text, attachments: attachments.clone() };
+    result(fixture.act(prompt.clone())).expect("sent");
+    let first = fixture.sent().remove(0);
+    result(fixture.act(prompt)).expect("queued");
+    let entry = fixture.editor.sessions["s"].queue[0].entry.clone();
+    let unqueued = result(fixture.act(Action::Unqueue { session: "s".to_owned(), entry }));
+    assert_eq!(unqueued, Ok(json!({ "text": "look", "attachments": attachments })));
+    fixture.answer(&first, Err(json!({ "code": -32603, "message": "no network" })));
+    let failed = fixture.topics.change("session/s", |topic| {
+        let mut all = topic.entries().filter(|it| matches!(it.1, Entry::Error { .. }));
+        all.next().map(|(id, entry)| (id.to_owned(), entry.clone()))
+    });
+    let Some((entry, Entry::Error { attachments: names, .. })) = failed else { panic!("an error") };
+    assert_eq!(names, ["a.txt"]);
+    let again = |entry: &str| Action::TryAgain { session: "s".to_owned(), entry: entry.to_owned() };
+    assert!(result(fixture.act(again("none"))).is_err());
+    result(fixture.act(again(&entry))).expect("sent again");
+    assert_eq!(fixture.sent()[0]["params"], first["params"]);
+}
+
+#[test]
+fn each_turn_has_a_plan_of_its_own() {
+    let mut fixture = Fixture::open();
+    for turn in 1..=2 {
+        result(fixture.prompt("go")).expect("sent");
+        let prompt = fixture.sent().remove(0);
+        let content = format!("step of turn {turn}");
+        fixture.update(json!({ "sessionUpdate": "plan", "entries": [{ "content": content }] }));
+        fixture.answer(&prompt, Ok(json!({ "stopReason": "end_turn" })));
+    }
+    for turn in 1..=2 {
+        let Some(Entry::Plan { steps }) = fixture.entry(&format!("plan:{turn}")) else {
+            panic!("the plan of turn {turn}");
+        };
+        assert_eq!(steps[0].text, format!("step of turn {turn}"));
+    }
+}
+
+#[test]
+fn a_command_outside_of_the_folder_needs_a_permission_and_is_shown_as_it_runs() {
+    let mut fixture = Fixture::open();
+    let params = json!({ "sessionId": "s", "command": "touch", "args": ["a b"], "cwd": "/" });
+    fixture.ask(1, "terminal/create", params);
+    let entry = fixture.question();
+    let Some(Entry::Question(shown)) = fixture.entry(&entry) else { panic!("a question") };
+    let command = (shown.command.as_deref(), shown.folder.as_deref());
+    assert_eq!(command, (Some("touch 'a b'"), Some("/")));
+    assert!(fixture.sent().is_empty());
+    let (session, choice) = ("s".to_owned(), "reject_once".to_owned());
+    result(fixture.act(Action::Answer { session, entry, choice })).expect("answered");
+    assert!(fixture.sent()[0]["error"].to_string().contains("permission denied"));
+}
+
+#[test]
+fn a_request_whose_id_is_null_gets_no_result_of_a_page() {
+    let mut fixture = Fixture::open();
+    fixture.editor.running.push((Value::Null, oneshot::channel().0));
+    fixture.editor.on_task((None, Ok(json!("of a page"))));
+    assert!(fixture.sent().is_empty());
+    assert_eq!(fixture.editor.running.len(), 1);
+}
+
+#[test]
+fn when_the_chain_has_ended_a_session_is_closed_at_once() {
+    let mut fixture = Fixture::greeted(&json!({ "sessionCapabilities": { "close": {} } }));
+    let new = fixture.sent().remove(0);
+    fixture.answer(&new, Ok(json!({ "sessionId": "s" })));
+    fixture.editor.on_end(None);
+    let close = fixture.act(Action::CloseSession { session: "s".to_owned() });
+    assert_eq!(result(close), Ok(Value::Null));
 }
 
 #[test]

@@ -52,7 +52,14 @@ impl Editor {
                 let repeats = growing == Growing::User && session.activity != Activity::Loading;
                 match content["text"].as_str() {
                     _ if repeats => {}
-                    Some(text) => session.grow(growing, text, || next_id("m")),
+                    Some(text) => {
+                        session.begin_repeated_turn(growing);
+                        session.grow(growing, text, || next_id("m"));
+                    }
+                    None if growing == Growing::User => {
+                        session.begin_repeated_turn(growing);
+                        session.attach(&content::name(content), || next_id("m"));
+                    }
                     None if growing == Growing::Agent => {
                         if session.open_message().is_none() {
                             session.grow(growing, "", || next_id("m"));
@@ -101,7 +108,7 @@ impl Editor {
             }
             "plan" => {
                 let steps = content::steps(&update["entries"]);
-                session.put("plan", Entry::Plan { steps });
+                session.put(&format!("plan:{}", session.turn), Entry::Plan { steps });
             }
             "available_commands_update" => {
                 session.commands = content::commands(&update["availableCommands"]);

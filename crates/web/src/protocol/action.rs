@@ -30,11 +30,18 @@ pub enum Action {
         /// What is attached.
         attachments: Vec<Attachment>,
     },
-    /// Removes a prompt that waits. The result is its text, to edit it.
+    /// Removes a prompt that waits. The result is an `Unqueued`, to edit it.
     Unqueue {
         /// The id of the session.
         session: String,
         /// The id of the entry.
+        entry: String,
+    },
+    /// Sends a prompt that failed again, with what was attached.
+    TryAgain {
+        /// The id of the session.
+        session: String,
+        /// The id of the error.
         entry: String,
     },
     /// Cancels the turn, and sends the prompt that waits next.
@@ -163,6 +170,16 @@ pub enum Attachment {
         /// The text.
         text: String,
     },
+}
+
+/// A prompt that was removed before it was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Unqueued {
+    /// The text.
+    pub text: String,
+    /// What was attached.
+    pub attachments: Vec<Attachment>,
 }
 
 /// An entry of a folder.

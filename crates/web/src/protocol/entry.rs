@@ -65,16 +65,18 @@ pub enum Entry {
     Tool(Tool),
     /// Topic `session/ID`, id `terminal:ID`: the output of a terminal. The text grows by `append`.
     Terminal {
-        /// The command line.
+        /// The command line, quoted for a shell.
         command: String,
+        /// The folder in which it runs, if that is not the folder of the session.
+        folder: Option<String>,
         /// The output, with escape sequences.
         text: String,
-        /// How the command ended, such as `exit 1`. Null while it runs.
-        exit: Option<String>,
+        /// How the command ended. Null while it runs.
+        exit: Option<Exit>,
         /// Whether the beginning of the output is missing.
         cut: bool,
     },
-    /// Topic `session/ID`, id `plan`: the plan of the agent.
+    /// Topic `session/ID`, id `plan:TURN`: the plan of the agent in a turn.
     Plan {
         /// The steps.
         steps: Vec<Step>,
@@ -94,6 +96,8 @@ pub enum Entry {
         details: String,
         /// The text of the prompt that failed, to try it again.
         prompt: Option<String>,
+        /// What was attached to the prompt, by name.
+        attachments: Vec<String>,
     },
     /// Topic `session/ID`, id `turn`: what the session is doing.
     Turn {
@@ -293,6 +297,16 @@ pub struct FileDiff {
     pub new: String,
 }
 
+/// How a command ended. Without a code and a signal, it is not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Exit {
+    /// The exit code.
+    pub code: Option<i32>,
+    /// The signal that killed it, such as `SIGKILL`.
+    pub signal: Option<String>,
+}
+
 /// A step of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
@@ -313,8 +327,10 @@ pub struct Question {
     pub title: String,
     /// The tool call that it is about, with everything known. The entry of the call may come later or never.
     pub tool: Option<Tool>,
-    /// The command line that would run, if it is known.
+    /// The command line that would run, quoted for a shell, if it is known.
     pub command: Option<String>,
+    /// The folder in which the command would run, if that is known and is not the folder of the session.
+    pub folder: Option<String>,
     /// The answers to choose from.
     pub choices: Vec<Choice>,
     /// The chosen answer, or `cancelled`. Null while the question is open.
@@ -329,7 +345,7 @@ pub struct Choice {
     pub id: String,
     /// What the user reads.
     pub name: String,
-    /// `allow_once`, `allow_always`, `reject_once`, `reject_always` or another kind.
+    /// `allow_once`, `allow_always`, `reject_once`, `reject_always`, or `other`.
     pub effect: String,
 }
 
