@@ -151,11 +151,7 @@ fn browser_tests(filter: &str) -> Result<(), String> {
     if let Some(goose) = vscode::goose()? {
         node.env("CONDUCTOR_GOOSE", goose);
     }
-    run(node
-        .arg("test/run.mjs")
-        .args(names)
-        .env("CONDUCTOR_BIN", program)
-        .current_dir(web()))
+    run(node.arg("test/run.mjs").args(names).env("CONDUCTOR_BIN", program).current_dir(web()))
 }
 
 fn pictures() -> Result<(), String> {

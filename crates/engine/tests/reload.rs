@@ -507,14 +507,13 @@ fn several_components_join_at_once() {
     );
 }
 
-/// The runner of scripts passes this notice with each reload.
 #[test]
 fn the_editor_shows_what_the_user_must_know_at_its_next_prompt_and_only_once() {
     check_live(
         "editor agent",
         r##"
         notify editor
-        reload p1 agent
+        reload p1 agent and say the configuration has changed
         reloaded
         started p1
         p1     < proxy/initialize #1 …

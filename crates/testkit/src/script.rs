@@ -28,7 +28,8 @@
 //! | `stop`, `restart p1`, `bypass p1`, `hold p1`, `release p1` (commands) | |
 //! | `reload p2 p1* p9 agent` (another configuration; p1 is restarted, p9 is new) | `reloaded` |
 //! | `reload p1 now` (does not wait for components that leave or are restarted) | `not reloaded: why` |
-//! | `forget reload` | `reverted p1: why` |
+//! | `reload p1 and say TEXT` (with a notice for the user) | `reverted p1: why` |
+//! | `forget reload` | |
 //!
 //! A script may begin with settings. `p1 has crashed on a` and `p1 has crashed on ~b` mean that p1 has crashed in an
 //! earlier run on messages with these methods, toward the agent or the editor. The core does not send them to p1.
@@ -248,6 +249,10 @@ impl ScriptRunner {
 
     /// Gives the first conductor another configuration.
     fn reload(&mut self, words: &str) {
+        let (words, notice) = match words.split_once(" and say ") {
+            Some((words, notice)) => (words, Some(notice.to_owned())),
+            None => (words, None),
+        };
         let (words, is_now) = match words.strip_suffix(" now") {
             Some(words) => (words, true),
             None => (words, false),
@@ -261,7 +266,7 @@ impl ScriptRunner {
         let old = &self.shells[0].setup().rules;
         let rules = Rules { policies: setup.rules.policies, ..old.clone() };
         let (chain, facts, kept_telemetry) = (setup.chain, setup.facts, setup.kept_telemetry);
-        let (tapped, notices) = (setup.tapped, vec!["the configuration has changed".to_owned()]);
+        let (tapped, notices) = (setup.tapped, Vec::from_iter(notice));
         let (about, now) = (setup.about, is_now);
         let reload =
             Reload { chain, rules, facts, kept_telemetry, restarted, tapped, notices, about, now };
