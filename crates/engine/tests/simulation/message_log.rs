@@ -76,6 +76,9 @@ pub struct MessageLog {
     unused_panels: BTreeSet<Serial>,
     /// Whether any failure has happened. Then the conductor may send errors and other messages itself.
     pub had_failures: bool,
+    /// Whether the chain has got another configuration. Then the conductor may write the answer that sets up a session at a
+    /// component that joins the chain.
+    was_reloaded: bool,
     /// Whether the conductor may answer cancelled prompts on behalf of a component.
     pub may_cancel_prompts: bool,
     /// Whether the chain is ending. Then updates do not wait behind barriers, and may overtake others.
@@ -98,11 +101,18 @@ impl MessageLog {
             last_from_agent: BTreeMap::new(),
             unused_panels: BTreeSet::new(),
             had_failures: false,
+            was_reloaded: false,
             may_cancel_prompts: false,
             ending: false,
             bytes: 0,
             count: 0,
         }
+    }
+
+    /// The chain gets another configuration. What a component that is restarted has not handled ends with it.
+    pub fn record_reload(&mut self) {
+        self.was_reloaded = true;
+        self.unused_panels.clear();
     }
 
     /// Records a message that a process sends.
@@ -260,6 +270,7 @@ impl MessageLog {
                 Outcome::Error(_) if cancelled => Ok(()),
                 // The conductor answers `session/close` for a lost session.
                 Outcome::Result(_) if self.had_failures && method == "session/close" => Ok(()),
+                Outcome::Result(_) if self.was_reloaded && sets_up(&method) => Ok(()),
                 _ => Err(format!(
                     "{receiver:?} gets an answer to {method} that no participant has sent: {payload:?}"
                 )),

@@ -90,6 +90,7 @@ impl World {
             }
             Output::Read { link, read } => self.links[link.seat.index()].reading = read,
             Output::ReadClients(listen) => self.reads_clients = listen,
+            Output::Reloaded { problem: None } => self.log.record_reload(),
             Output::Reloaded { .. } | Output::Reverted { .. } | Output::ReloadNote(_) => {}
             Output::OpenRelay { .. } | Output::Extend(_) => {
                 return Err("no participant uses SCP".into());
