@@ -85,7 +85,7 @@ test('the overview puts entries where they belong', () => {
   assert.deepEqual(result.rows, ['u', 't', 'terminal:2', 'p2', 'plan']);
   assert.deepEqual(result.queued.map(([id]) => id), ['q']);
   assert.deepEqual(result.questions.map(([id]) => id), ['p1']);
-  assert.equal(result.lastPrompt, 'hello');
+  assert.equal(result.lastPrompt.text, 'hello');
 });
 
 test('numbers are written for people', () => {
