@@ -1,0 +1,58 @@
+//! Editors without panels, without comments, with SCP 1.0, and those that refuse.
+
+use serde_json::json;
+
+use super::{FULL, Talk, tour};
+
+#[test]
+fn an_editor_without_panels_gets_the_walkthrough_in_the_chat() {
+    for version in [1, 2] {
+        let mut talk = Talk::new(&format!("chat{version}"), &[], "null", version);
+        talk.present(tour());
+        let update = talk.conversation.receive("editor");
+        let text = update["params"]["update"]["content"]["text"].as_str().expect("a text");
+        assert_eq!(
+            text,
+            "\n\n# A & B\n\n## How <it> works\n\nSee **a** and <script>x</script>.\n\n`src/a.rs:1-2`\n\n```rust\nfn a() {\n    b(\"<\");\n```\n\nIt *begins* here.\n\n```diff\n-a\n+b\n```\n\n```mermaid\ngraph TD; A-->B\n```\n\n**Question 1:** Which one?\n\n- a) the \"first\"\n- b) the second\n\n"
+        );
+        let result = talk.result();
+        let text = result["content"][0]["text"].as_str().expect("a text");
+        assert!(text.contains("The user answers the questions in the chat"), "{text}");
+        assert_eq!(result["structuredContent"]["status"], "in_chat");
+    }
+}
+
+#[test]
+fn panels_and_comments_are_mixed_as_far_as_the_editor_can() {
+    // Comments without panels.
+    let mut talk = Talk::new("mix1", &[], r#"{"version":"1.1","file_comment":true}"#, 1);
+    talk.present(tour());
+    assert_eq!(talk.conversation.receive("editor")["method"], "session/update");
+    let comment = talk.editor_answers("_scp/file_comment/show");
+    assert!(talk.result_text().contains("in the chat, and as comments on the code"));
+    talk.reply(&comment["id"], "Yes");
+    assert_eq!(talk.prompt("s", "x")[0], "The user replied to your comment on src/a.rs:1-2: Yes");
+    // Panels of SCP 1.0 have no events, and its comments have no text.
+    let old = r#"{"version":"1.0","html_panel":true,"file_comment":true}"#;
+    let mut talk = Talk::new("mix2", &[], old, 1);
+    talk.present(tour());
+    let panel = talk.editor_answers("_scp/html_panel/show");
+    let html = panel["contents"].as_str().expect("HTML");
+    assert!(!html.contains("data-widget") && html.contains("Answer in the chat."), "{html}");
+    assert!(talk.result_text().contains("in a panel. The user answers the questions in the chat"));
+    // An editor that refuses the panel.
+    let mut talk = Talk::new("mix3", &[], FULL, 1);
+    talk.present(tour());
+    let request = talk.conversation.receive("editor");
+    talk.send(
+        "editor",
+        json!({ "id": request["id"], "error": { "code": -32602, "message": "full" } }),
+    );
+    assert_eq!(talk.conversation.receive("editor")["method"], "session/update");
+    let comment = talk.editor_answers("_scp/file_comment/show");
+    let text = talk.result_text();
+    assert!(text.contains("answers the questions in the chat"), "{text}");
+    assert!(text.contains("could not show the panel: full"), "{text}");
+    talk.reply(&comment["id"], "Yes");
+    assert_eq!(talk.prompt("s", "x").len(), 2);
+}
