@@ -14,8 +14,6 @@ use crate::config::Spec;
 use crate::host::in_process::InProcess;
 use acp_wire::suggestion;
 
-pub use inputs::InputFile;
-
 /// Marks a name as that of a built-in component rather than a command.
 const PREFIX: &str = "builtin:";
 

@@ -13,7 +13,6 @@ use engine::{Facts, KeptTelemetry, Setup};
 use router::{Chain, Component, Mode, UpdateFilter};
 use serde::Deserialize;
 
-use crate::builtin::InputFile;
 use crate::crash_cache::CrashCache;
 use crate::failure_policy::{FailurePolicy, OnCrash, Restarts, Updates};
 use crate::greeting_cache::GreetingCache;
@@ -91,6 +90,15 @@ impl Default for Limits {
     }
 }
 
+/// A file that a built-in component reads, such as rules, as it was when the component was configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputFile {
+    /// Where the file is.
+    pub path: PathBuf,
+    /// The hash of its content. `None` if it could not be read.
+    pub sha256: Option<[u8; 32]>,
+}
+
 /// How to start one component.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Spec {
@@ -111,7 +119,7 @@ pub struct Spec {
     pub dialect: Option<Generation>,
     /// Set if the component runs in this process. The program and arguments are then only shown to the user.
     pub in_process: Option<InProcess>,
-    /// The files that a built-in component has read, when it was configured.
+    /// The files that a built-in component reads. If one of them changes, a reload restarts the component.
     pub inputs: Vec<InputFile>,
     /// Set if the conductor keeps the options of the component: a built-in component.
     pub managed: Option<ManagedOptions>,

@@ -72,7 +72,7 @@ pub enum Progress {
         why: String,
     },
     /// The reload is over.
-    Done(Report),
+    Done(Box<Report>),
 }
 
 /// The result of a reload.

@@ -117,6 +117,7 @@ pub type ComponentFactory = Box<dyn Fn() -> acp_proxy::Component + Send + Sync>;
 
 /// Reads the options of a component: the words of a command line, and the members of an object.
 type ReadOptions<T> = fn(&[String], &Map<String, Value>) -> Result<T, OptionError>;
+type ReadMentions = fn(&[String], &Map<String, Value>, &[&Path]) -> Result<Mentions, OptionError>;
 
 /// A built-in component in the catalog.
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +138,7 @@ pub struct Entry {
     /// The option that gets the files of the project to which the user has agreed.
     pub agreed_files: Option<&'static str>,
     report: fn(&[String]) -> Result<Option<String>, OptionError>,
-    mentions: fn(&[String], &Map<String, Value>, &[&Path]) -> Result<Mentions, OptionError>,
+    mentions: ReadMentions,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 

@@ -8,6 +8,8 @@ use components::Entry;
 use config::trust::Digest;
 use serde_json::{Map, Value};
 
+use crate::config::InputFile;
+
 /// The options that name a file to which a component writes.
 const WRITTEN: [(&str, &str); 3] = [("log", "file"), ("metrics", "file"), ("cache", "file")];
 
@@ -16,13 +18,6 @@ const CONFIG: &str = "config";
 
 /// How much of a file is compared.
 const MAX_LENGTH: u64 = 64 * 1024 * 1024;
-
-/// A file that a component reads, and its content.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputFile {
-    path: PathBuf,
-    content: Option<Digest>,
-}
 
 /// The files that a component reads, as they are now: the files that its options name, also those in the file of `--config`,
 /// and the files that these lead to.
@@ -41,7 +36,7 @@ pub(super) fn files_of(
     paths.retain(|path| path.is_file());
     paths.sort();
     paths.dedup();
-    paths.into_iter().map(|path| InputFile { content: content(&path), path }).collect()
+    paths.into_iter().map(|path| InputFile { sha256: sha256(&path), path }).collect()
 }
 
 fn config_file(entry: &Entry, args: &[String]) -> Option<PathBuf> {
@@ -59,10 +54,10 @@ fn add_texts(value: &Value, paths: &mut Vec<PathBuf>) {
     }
 }
 
-fn content(path: &Path) -> Option<Digest> {
+fn sha256(path: &Path) -> Option<[u8; 32]> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(MAX_LENGTH).read_to_end(&mut bytes).ok()?;
-    Some(Digest::of(&bytes))
+    Some(Digest::of(&bytes).bytes())
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub async fn reload(
         })?;
         match progress {
             Progress::Waiting { why } => waiting(&why),
-            Progress::Done(report) => return Ok(Some(report)),
+            Progress::Done(report) => return Ok(Some(*report)),
         }
     }
     Err(format!("conductor {pid} ended before it had reloaded its configuration"))

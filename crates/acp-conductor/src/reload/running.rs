@@ -103,7 +103,7 @@ impl Clients {
             None if report.is_complete() => info!("the configuration was reloaded: {report}"),
             None => warn!("the configuration was reloaded: {report}"),
         }
-        self.tell(&Progress::Done(report));
+        self.tell(&Progress::Done(Box::new(report)));
     }
 }
 

@@ -148,10 +148,11 @@ impl Sources {
         skipped: &'a [PathBuf],
         without_merged: bool,
     ) -> impl Iterator<Item = &'a Arc<Hook>> {
-        let runs = move |file: &&HookFile| {
-            !skipped.contains(&file.path) && !(file.is_merged && without_merged)
+        let is_left_out = move |file: &HookFile| {
+            skipped.contains(&file.path) || (file.is_merged && without_merged)
         };
-        self.own.iter().chain(self.files.iter().filter(runs).flat_map(|file| &file.hooks))
+        let files = self.files.iter().filter(move |file| !is_left_out(file));
+        self.own.iter().chain(files.flat_map(|file| &file.hooks))
     }
 
     /// The hooks of these files.

@@ -15,6 +15,11 @@ impl Digest {
         Digest(Sha256::digest(bytes).into())
     }
 
+    /// The bytes of the hash.
+    pub fn bytes(self) -> [u8; 32] {
+        self.0
+    }
+
     /// The hash and the length of what a reader returns, in small parts. `None` if it has more than `limit` bytes.
     pub(super) fn of_reader(reader: impl Read, limit: u64) -> io::Result<Option<(Digest, u64)>> {
         let mut reader = reader.take(limit.saturating_add(1));
