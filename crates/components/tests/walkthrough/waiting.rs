@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{FULL, Talk, tour};
+use super::{FULL, Talk};
 
 fn call_update(status: &str) -> Value {
     let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "mcp.walkthrough.present_walkthrough", "status": status });
