@@ -104,7 +104,7 @@ fn a_turn_that_a_reminder_starts_passes_the_guards() {
     conversation.wait_for("Reminder: the tea is ready");
     wait_until("the guard refuses the turn", || {
         let log = conversation.chain.conductor.stderr();
-        log.contains("the turn of a reminder failed with error -32000").then_some(())
+        log.contains("the turn of a reminder failed with error -32603").then_some(())
     });
 }
 
