@@ -46,6 +46,7 @@
 //! - [`printable`]: makes text from components safe to print on a terminal
 //! - [`telemetry`]: log messages and metrics of components
 //! - [`scp`]: the messages of SCP about panels and comments, and the ids in them
+//! - [`toml_nesting`]: how deeply a text of TOML is nested, so that no parser overflows the stack
 //! - [`words`]: finds words in texts, for remedies
 //! - [`suggestion`]: the known name that a misspelt name probably means
 //! - [`acp`]: the few methods and shapes of ACP that a conductor reads or edits
@@ -71,6 +72,7 @@ pub mod secret_names;
 mod sink;
 pub mod suggestion;
 pub mod telemetry;
+pub mod toml_nesting;
 pub mod words;
 
 pub use dialect::{Dialect, Generation, LinkProtocol, Rejection};

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use acp_wire::toml_nesting::{TOO_DEEP, TOO_DEEP_HELP, too_deep};
 use acp_wire::{ErrorKind, suggestion};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
@@ -128,6 +129,9 @@ impl TomlFile {
     /// # Errors
     /// The file is not TOML, or does not fit the type. The error names the line and a hint.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, OptionError> {
+        if let Some(at) = too_deep(&self.text) {
+            return Err(self.error(self.line_at(at), format!("{TOO_DEEP}; {TOO_DEEP_HELP}")));
+        }
         toml::from_str(&self.text).map_err(|error| {
             let line = error.span().map_or(1, |span| self.line_at(span.start));
             self.error(line, describe(error.message()))
@@ -137,6 +141,9 @@ impl TomlFile {
     /// The line of the value at this path of keys. The elements of lists are numbered from 0. If there is no such
     /// value, it is the line of the innermost value that exists.
     pub fn line_of(&self, path: &[&str]) -> usize {
+        if let Some(at) = too_deep(&self.text) {
+            return self.line_at(at);
+        }
         let Ok(table) = toml::de::DeTable::parse(&self.text) else { return 1 };
         let (mut table, mut list) = (Some(table.into_inner()), None::<toml::de::DeArray<'_>>);
         let mut start = 0;

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_wire::ErrorKind;
+use acp_wire::toml_nesting::{self, TOO_DEEP, TOO_DEEP_HELP};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -152,8 +153,12 @@ impl Source {
     /// Reads the text as a type. The [`Placed`] values in it refer to this file.
     ///
     /// # Errors
-    /// The text is not TOML, or does not fit the type.
+    /// The text is not TOML, is nested too deeply, or does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Diagnostic> {
+        if let Some(at) = toml_nesting::too_deep(self.text()) {
+            let place = self.place(at..at + 1);
+            return Err(Diagnostic::at(&place, TOO_DEEP).help(TOO_DEEP_HELP));
+        }
         let outer = READING.replace(Some(self.clone()));
         let parsed = toml::from_str(self.text());
         READING.set(outer);

@@ -155,6 +155,64 @@ fn what_is_not_a_small_text_is_not_used() {
     setup.assert_refused("two configuration files");
 }
 
+/// A text in which keys with many parts and inline tables multiply: a parser that limits each alone builds 6400 levels.
+fn nested_keys() -> String {
+    let key = vec!["a"; 79].join(".");
+    format!("{key}={}1{}\n", format!("{{{key}=").repeat(79), "}".repeat(79))
+}
+
+#[test]
+fn nested_keys_and_tables_do_not_overflow_the_stack() {
+    let setup = Setup::new("nested-keys");
+    let too_deep = "nested more than 128 levels deep";
+    // The file of a project, which its user has not seen yet.
+    setup.write(
+        "project/.conductor.toml",
+        format!("{PROJECT}[components.evil.options]\n{}", nested_keys()),
+    );
+    setup.assert_asks("It has an error as well");
+    for args in [&["config", "check"][..], &["chain", "explain"], &["trust"]] {
+        let output = setup.output("project", args);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");
+        assert!(output.status.code().is_some(), "{args:?} ends by a signal: {text}");
+        if args != ["chain", "explain"] {
+            assert!(text.contains(too_deep), "{args:?}: {text}");
+            assert!(text.contains(".conductor.toml:7:"), "{args:?}: {text}");
+        }
+    }
+    setup.remove("project/.conductor.toml");
+    // Lock files that a condition reads.
+    let user_file = setup.path("config/conductor/conductor.toml");
+    let own = fs::read_to_string(&user_file).expect("ours");
+    for (condition, file, text, why) in [
+        ("crate", "Cargo.lock", nested_keys(), too_deep),
+        ("python", "uv.lock", format!("[[package]]\n{}", nested_keys()), too_deep),
+        ("npm", "package-lock.json", "{\"a\":".repeat(100_000), "is not valid"),
+    ] {
+        let log =
+            format!("[components.extra]\ncommand = \"log\"\nwhen = {{ {condition} = \"x\" }}\n");
+        let text_of_user = own.replace("[components.extra]\ncommand = \"log\"\n", &log);
+        let text_of_user = text_of_user.replace("proxies = []", "proxies = [\"extra\"]");
+        setup.write("config/conductor/conductor.toml", text_of_user);
+        setup.write(&format!("project/{file}"), text);
+        let output = setup.output("project", &["chain", "explain"]);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");
+        assert!(text.contains(why) && output.status.code().is_some(), "{file}: {text}");
+    }
+    // Files that built-in components read.
+    for (option, file, text) in [
+        ("permissions --config", "rules.toml", nested_keys()),
+        ("hooks --codex", "config.toml", nested_keys()),
+        ("hooks --settings", "settings.json", "{\"hooks\":".repeat(100_000)),
+    ] {
+        setup.write(&format!("project/{file}"), text);
+        let component = format!("{option} {file}");
+        let output = setup.output("project", &["agent", &component, "demo-agent"]);
+        let text = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(output.status.code() == Some(2) && text.contains(&format!("{file}:1")), "{text}");
+    }
+}
+
 /// Neither the editor nor the terminal gets escape sequences and characters that change the order of text.
 #[test]
 fn names_cannot_imitate_other_text() {

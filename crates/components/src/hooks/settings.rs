@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_wire::printable;
+use acp_wire::toml_nesting::{TOO_DEEP, TOO_DEEP_HELP, too_deep};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -295,6 +296,9 @@ impl LoadedHooks {
             hooks: BTreeMap<String, toml::Spanned<toml::Value>>,
         }
         let line_at = |offset: usize| 1 + text[..offset].matches('\n').count();
+        if let Some(at) = too_deep(text) {
+            return Err(format!("{file}:{}: {TOO_DEEP}; {TOO_DEEP_HELP}", line_at(at)));
+        }
         let settings: Settings = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_at(span.start));
             format!("{file}:{line}: {}; correct the file", error.message())

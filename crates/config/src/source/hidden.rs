@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use acp_wire::toml_nesting::too_deep;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -10,10 +11,14 @@ pub(super) fn ranges(text: &str, only_secrets: bool) -> Vec<Range<usize>> {
     if only_secrets {
         return values_of_lines(text, |_| true);
     }
-    match DeTable::parse(text) {
-        Ok(table) => values_of_env(text, table.get_ref()),
+    let table = match too_deep(text) {
+        None => DeTable::parse(text).ok(),
+        Some(_) => None,
+    };
+    match table {
+        Some(table) => values_of_env(text, table.get_ref()),
         // The structure of the text is not known. Every value that could be one of a variable is hidden.
-        Err(_) => {
+        None => {
             let mut in_env = false;
             values_of_lines(text, |line| {
                 in_env = (in_env && !line.trim_start().starts_with('[')) || names_env(line);

@@ -122,6 +122,13 @@ fn a_hostile_file_is_an_error() {
         format!("a = {}", "{ a = ".repeat(100_000)),
         format!("[{}a]", "a.".repeat(200_000)),
         format!("[components.a.options]\na = {}1{}", "[".repeat(79), "]".repeat(79)),
+        format!(
+            "[components.a.options]\n{0} = {1}1{2}",
+            "a.".repeat(40) + "a",
+            "[".repeat(79),
+            "]".repeat(79)
+        ),
+        format!("[components.a.options]\n{}1", format!("{}a = {{ ", "a.".repeat(78)).repeat(79)),
         format!("[components.a]\nwhen = {}", "{ not = ".repeat(70)),
         format!("{} = 1", "a".repeat(900_000)),
         format!("[components.a]\nargs = [{}5]", "\"x\", ".repeat(100_000)),
@@ -146,6 +153,21 @@ fn control_characters_of_a_file_are_not_printed() {
     // A tab is one column, and the underlining is below its text.
     let error = rendered("[components.a]\n\t\tcomand = 1\n");
     assert!(error.contains(" c.toml:2:3\n") && error.contains("        ^^^^^^"), "{error}");
+}
+
+#[test]
+fn a_text_with_too_many_levels_is_refused_at_its_place() {
+    let error = rendered(&format!("# x\na = {}", "[".repeat(129)));
+    assert!(error.contains(" c.toml:2:133\n") && error.contains("128 levels deep"), "{error}");
+    assert!(error.contains("= help: nest them less deeply"), "{error}");
+}
+
+#[test]
+fn a_path_with_spaces_is_a_program() {
+    for command in ["/opt/my tools/run", "./my tools/run", "${HOME}/my tools/run", "~x"] {
+        let file = File::parse(&source(&format!("[components.a]\ncommand = {command:?}\n")));
+        assert!(file.is_ok(), "{command}: {file:?}");
+    }
 }
 
 #[test]

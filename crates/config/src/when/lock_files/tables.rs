@@ -1,5 +1,6 @@
 //! Lock files in TOML. Each package is parsed on its own, so that a great file does not become a great tree.
 
+use acp_wire::toml_nesting;
 use serde::Deserialize;
 
 use super::{Language, Packages};
@@ -64,11 +65,17 @@ impl Table {
         if text.len() > MAX_TABLE {
             return not_valid(self.line + 1, "this table has more than 1 MiB");
         }
+        let line_at = |offset: usize| {
+            let before = text.get(..offset).unwrap_or_default();
+            self.line + before.matches('\n').count() + 1
+        };
+        if let Some(at) = toml_nesting::too_deep(text) {
+            return not_valid(line_at(at), toml_nesting::TOO_DEEP);
+        }
         let tables: Tables = match toml::from_str(text) {
             Ok(tables) => tables,
             Err(error) => {
-                let before = error.span().and_then(|it| text.get(..it.start)).unwrap_or_default();
-                return not_valid(self.line + before.matches('\n').count() + 1, error.message());
+                return not_valid(line_at(error.span().map_or(0, |it| it.start)), error.message());
             }
         };
         let packages = tables.package.iter().chain(&tables.packages).chain(&tables.root);
