@@ -18,6 +18,7 @@
 mod agreed;
 mod digest;
 mod evidence;
+mod in_named_folders;
 mod layers;
 mod names;
 mod notice;

@@ -128,6 +128,10 @@ fn a_changed_script_asks_again() {
         ),
         ("command = \"sh\"\nargs = [\"-c\", \"exec './my tools/run.sh'\"]", "my tools/run.sh"),
         ("command = \"sh\"\nargs = [\"-c\", \"exec \\\"$${PWD}\\\"/run.sh\"]", "run.sh"),
+        ("command = \"sh\"\nargs = [\"-c\", \"cd sub && exec ./run.sh\"]", "sub/run.sh"),
+        ("command = \"sh\"\nargs = [\"-c\", \"cd sub; exec ../run.sh\"]", "sub/../run.sh"),
+        ("command = \"env\"\nargs = [\"-C\", \"sub\", \"./run.sh\"]", "sub/run.sh"),
+        ("command = \"env\"\nargs = [\"--chdir=sub\", \"sh\", \"run.sh\"]", "sub/run.sh"),
         (
             "command = \"bash\"\nargs = [\"-c\", \"exit 1\"]\nenv = { BASH_ENV = \"run.sh\" }",
             "run.sh",

@@ -134,7 +134,7 @@ impl Evidence {
                     named.insert(path.clone());
                 }
             }
-            names.add_paths(&common, MAX_PATHS, &mut named);
+            names.add_paths(&common, MAX_PATHS, &mut named)?;
             all.extend(named.iter().cloned());
             if all.len() > MAX_PATHS {
                 return Err(EvidenceError::TooMany);

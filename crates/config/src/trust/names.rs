@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use super::evidence::ReadFile;
+use super::evidence::{EvidenceError, ReadFile};
+use super::in_named_folders;
 use super::words::{names_in, words_in};
 use crate::source::Source;
 use crate::variables::parse_env_file;
@@ -73,13 +74,16 @@ pub(crate) fn is_search_path(name: &str) -> bool {
 }
 
 impl Names {
-    /// Adds the paths that the texts may mean. Each of them is absolute. Stops when there are more than `limit`.
+    /// Adds the paths that the texts may mean. Each of them is absolute.
+    ///
+    /// # Errors
+    /// There are more than `limit`.
     pub(super) fn add_paths(
         &self,
         common: &Common<'_>,
         limit: usize,
         paths: &mut BTreeSet<PathBuf>,
-    ) {
+    ) -> Result<(), EvidenceError> {
         let folders = [common.root, self.directory.as_deref().unwrap_or(common.start)];
         let own: Vec<PathBuf> = self.search_path.iter().flat_map(std::env::split_paths).collect();
         let in_files = common.env_files.iter().flat_map(|it| &it.search);
@@ -101,12 +105,14 @@ impl Names {
             }
         }
         let in_files = common.env_files.iter().flat_map(|it| &it.texts);
+        let mut names = BTreeSet::new();
         for text in self.texts.iter().chain(in_files) {
             for name in names_in(text) {
                 if paths.len() > limit {
-                    return;
+                    return Err(EvidenceError::TooMany);
                 }
                 paths.extend(folders.map(|folder| folder.join(&name)));
+                names.insert(name);
             }
             // A shell finds a command in the folders of the component's own PATH.
             for entry in folders.iter().flat_map(|folder| own.iter().map(|it| folder.join(it))) {
@@ -116,6 +122,7 @@ impl Names {
                 }
             }
         }
+        in_named_folders::add(common.root, &folders, &names, paths)
     }
 }
 
@@ -170,7 +177,7 @@ mod tests {
                 env_files: vec![EnvTexts::of(Path::new("/p/.env"), env_file.as_bytes())],
             };
             let mut paths = BTreeSet::new();
-            names.add_paths(&common, 1000, &mut paths);
+            names.add_paths(&common, 1000, &mut paths).expect("few");
             paths.into_iter().map(|it| it.display().to_string()).collect::<Vec<_>>()
         };
         let command = |it: &str| Names { command: it.into(), ..Names::default() };

@@ -122,6 +122,13 @@ impl Preview {
             }
         };
         let mut rows = vec![Row::new("runs", "", runs)];
+        let words: Vec<&str> = command.iter().map(|it| it.value.as_str()).collect();
+        let words =
+            words.into_iter().chain(args.iter().flat_map(|it| &it.value).map(|it| it.as_str()));
+        rows.extend(runners_in(words).into_iter().map(|it| {
+            let what = format!("what files tell {it} to run; these files are not compared");
+            Row::new("also runs", it, what)
+        }));
         rows.extend(cwd.iter().map(|it| Row::new("in", "", quoted(it))));
         if !env.is_empty() {
             let names = env.keys().map(|it| quoted(it)).collect::<Vec<_>>().join(", ");
@@ -185,7 +192,9 @@ impl Preview {
         }
         line(
             text,
-            format_args!("Programs can read other files by themselves. Those are not compared."),
+            format_args!(
+                "Programs can read other files by themselves: what is in a folder, and what these files name. Those are not compared."
+            ),
         );
     }
 
@@ -232,6 +241,66 @@ impl Preview {
         let name = command.strip_prefix("builtin:").unwrap_or(command);
         self.built_ins.contains(&name)
     }
+}
+
+/// Programs that run what files of their folder say.
+const RUNNERS: [&str; 31] = [
+    "ant",
+    "bazel",
+    "bun",
+    "bunx",
+    "bundle",
+    "cargo",
+    "cmake",
+    "deno",
+    "direnv",
+    "docker",
+    "go",
+    "gradle",
+    "gradlew",
+    "just",
+    "make",
+    "mise",
+    "mvn",
+    "ninja",
+    "nix",
+    "npm",
+    "npx",
+    "pdm",
+    "pnpm",
+    "poetry",
+    "python -m",
+    "rake",
+    "task",
+    "tox",
+    "uv",
+    "uvx",
+    "yarn",
+];
+
+/// Programs that run what their arguments say.
+const SHELLS: [&str; 10] =
+    ["bash", "cmd", "dash", "env", "fish", "ksh", "powershell", "pwsh", "sh", "zsh"];
+
+/// The programs of a command line that run what files of their folder say.
+fn runners_in<'a>(mut words: impl Iterator<Item = &'a str>) -> Vec<&'static str> {
+    let name = |word: &str| {
+        let name = word.rsplit(['/', '\\']).next().unwrap_or(word).to_lowercase();
+        name.split('.').next().unwrap_or_default().to_owned()
+    };
+    let Some(command) = words.next() else { return Vec::new() };
+    let (command, arguments): (String, Vec<&str>) = (name(command), words.collect());
+    let mut names = vec![command.clone()];
+    if SHELLS.contains(&command.as_str()) {
+        let is_end = |it: char| it.is_whitespace() || "\"'`;&|()".contains(it);
+        names.extend(arguments.iter().flat_map(|it| it.split(is_end)).map(name));
+    }
+    let is_python = |it: &String| it.starts_with("python") || it == "py";
+    if names.iter().any(is_python) && arguments.iter().any(|it| it.split(' ').any(|it| it == "-m"))
+    {
+        names.push("python -m".to_owned());
+    }
+    RUNNERS.into_iter().filter(|it| names.iter().any(|name| name == it)).collect()
 }
 
 /// A key of a component or of a chain, and its value as it is shown.
@@ -337,4 +406,25 @@ fn is_visible(it: char) -> bool {
 
 fn path(path: &Path) -> String {
     quoted(&path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_runs_what_files_say_is_named() {
+        let of = |line: &str| {
+            let words = shell_words::split(line).expect("words");
+            runners_in(words.iter().map(String::as_str))
+        };
+        assert_eq!(of("/usr/bin/npx -y pkg"), ["npx"]);
+        assert_eq!(of("npm.cmd run x"), ["npm"]);
+        assert_eq!(of("sh -c 'cd app && make all; (yarn x)'"), ["make", "yarn"]);
+        assert_eq!(of("env -C app just x"), ["just"]);
+        assert_eq!(of("python3.12 -m pkg"), ["python -m"]);
+        assert_eq!(of("python3 tools/run.py"), [""; 0]);
+        assert_eq!(of("my-agent --prompt 'make it so'"), [""; 0]);
+        assert!(runners_in(std::iter::empty()).is_empty());
+    }
 }
