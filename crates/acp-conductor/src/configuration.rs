@@ -258,11 +258,20 @@ fn of_chain(
     resolved.refusal = files.refusal;
     let (request, uses_project) = (request.clone(), AtomicBool::new(resolved.uses_project));
     let again = move || {
-        let resolved = resolve(&request).map_err(|why| why.one_line())?;
-        // A file that has changed without consent takes no component away from the chain.
-        if let Some(why) = resolved.refusal.filter(|_| uses_project.load(Ordering::Relaxed)) {
-            return Err(why);
+        let resolved = resolve(&request);
+        // A file that has changed without consent takes no component away from the chain. It is also the reason if a chain of that
+        // file seems to be missing.
+        if uses_project.load(Ordering::Relaxed) {
+            let surroundings = Surroundings::of_process(&request.folder);
+            let refusal = match &resolved {
+                Ok(resolved) => resolved.refusal.clone(),
+                Err(_) => Files::read(&surroundings).ok().and_then(|it| it.refusal),
+            };
+            if let Some(why) = refusal {
+                return Err(why);
+            }
         }
+        let resolved = resolved.map_err(|why| why.one_line())?;
         uses_project.store(resolved.uses_project, Ordering::Relaxed);
         Ok(resolved.config)
     };

@@ -115,7 +115,7 @@ fn spec(launch: &Launch, entry: &ResolvedEntry) -> Result<Spec, Diagnostic> {
 
 /// Compares the files that a component of a project names before each of its starts.
 fn start_check(agreed: Arc<AgreedFiles>) -> StartCheck {
-    StartCheck::new(move || {
+    StartCheck::new(agreed.states(), move || {
         agreed.check().map_err(|why| {
             let root = acp_wire::printable::one_line(&agreed.root().display().to_string());
             let command = format!("conductor trust {}", shell_words::quote(&root));

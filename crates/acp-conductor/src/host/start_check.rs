@@ -1,22 +1,31 @@
 //! A check before each start of a component.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use router::StartFailure;
 
 /// Checks whether a component may start. It is called directly before each start, also before a restart.
 #[derive(Clone)]
-pub struct StartCheck(Arc<dyn Fn() -> Result<(), StartFailure> + Send + Sync>);
+pub struct StartCheck {
+    check: Arc<dyn Fn() -> Result<(), StartFailure> + Send + Sync>,
+    /// What the check compares, and with what.
+    compared: BTreeMap<PathBuf, String>,
+}
 
 impl StartCheck {
-    /// A check that calls this function.
-    pub fn new(check: impl Fn() -> Result<(), StartFailure> + Send + Sync + 'static) -> StartCheck {
-        StartCheck(Arc::new(check))
+    /// A check that calls this function. It compares these files with these contents.
+    pub fn new(
+        compared: BTreeMap<PathBuf, String>,
+        check: impl Fn() -> Result<(), StartFailure> + Send + Sync + 'static,
+    ) -> StartCheck {
+        StartCheck { check: Arc::new(check), compared }
     }
 
     pub(crate) fn check(&self) -> Result<(), StartFailure> {
-        (self.0)()
+        (self.check)()
     }
 }
 
@@ -26,10 +35,10 @@ impl fmt::Debug for StartCheck {
     }
 }
 
-/// Checks are equal if they are clones of the same check.
+/// Checks are equal if they compare the same files with the same contents.
 impl PartialEq for StartCheck {
     fn eq(&self, other: &StartCheck) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.compared == other.compared
     }
 }
 

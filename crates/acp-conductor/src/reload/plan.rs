@@ -171,6 +171,8 @@ fn is_same(old: &Spec, new: &Spec) -> bool {
             it.directory.clone(),
             it.dialect,
             it.inputs.clone(),
+            // A consent to other bytes is not one to those that run.
+            it.before_start.clone(),
         )
     };
     part(old) == part(new) && old.in_process.is_some() == new.in_process.is_some()

@@ -159,6 +159,40 @@ fn a_changed_script_asks_again() {
     }
 }
 
+/// The component is restarted, so that a restart after a crash compares the script with what its user has agreed to last.
+#[test]
+fn a_script_that_is_agreed_to_again_runs_after_a_reload() {
+    let setup = Setup::with_project("agreed-again", PROJECT);
+    setup.trust();
+    let mut editor =
+        Editor::start(&mut setup.conductor("project", &["agent", "--chain", "theirs"]));
+    let greeting = editor.request("initialize", json!({ "protocolVersion": 1 }));
+    assert!(greeting["result"].is_object(), "{greeting}");
+    setup.remove("evil-ran");
+    let reload = || {
+        let pid = editor.child.id().to_string();
+        let output = setup.output("project", &["reload", &pid, "--json"]);
+        let reports: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        reports[0]["report"].clone()
+    };
+    assert_eq!(reload()["restarted"], json!([]));
+    // The shell that runs goes on with its own file.
+    let (script, changed) = (setup.path("project/bin/agent"), setup.path("project/bin/changed"));
+    fs::copy(&script, &changed).expect("ours");
+    let text = fs::read_to_string(&script).expect("ours");
+    fs::write(&changed, text + "# changed\n").expect("ours");
+    setup.rename("project/bin/changed", "project/bin/agent");
+    // The chain of the project seems to be missing, but this is the reason.
+    let error = reload()["error"].clone();
+    let why = "agent has changed since you agreed to it. The chain goes on as it is.";
+    assert!(error.as_str().is_some_and(|it| it.contains(why)), "{error}");
+    setup.trust();
+    assert_eq!(reload()["restarted"], json!(["evil"]));
+    assert!(setup.ran("evil-ran"), "it was not started again");
+    let (status, stderr) = editor.end();
+    assert_eq!(status, Some(0), "{stderr}");
+}
+
 #[test]
 fn a_script_that_appears_where_it_is_found_first_asks_again() {
     let setup = Setup::with_project(
