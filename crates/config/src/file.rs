@@ -99,6 +99,10 @@ impl File {
         for component in file.components.values() {
             component.check()?;
         }
+        let chains = file.chains.values().map(|it| &it.settings);
+        let log_files =
+            [&file.settings].into_iter().chain(chains).filter_map(|it| it.log_file.as_ref());
+        log_files.into_iter().try_for_each(check_home)?;
         Ok(file)
     }
 }
@@ -109,15 +113,23 @@ impl Component {
             let why = "the name of a variable must not be empty or contain `=`";
             return Err(name.error(why));
         }
+        let paths = self.command.iter().chain(&self.cwd);
+        paths.chain(self.env_file.iter().flat_map(|it| &it.0)).try_for_each(check_home)?;
         let Some(command) = &self.command else { return Ok(()) };
         if command.trim().is_empty() {
             return Err(command.error("the command is empty").help("write a program"));
         }
         let words: Vec<&str> = command.split_whitespace().collect();
-        if words.len() > 1 && !command.contains(['/', '\\']) {
+        // A path with spaces has a slash in its first word, which may also be that of a variable.
+        let is_path = words.first().is_some_and(|it| it.contains(['/', '\\', '$']));
+        if words.len() > 1 && !(is_path && command.contains(['/', '\\'])) {
             let args: Vec<String> = words[1..].iter().map(|it| format!("{it:?}")).collect();
             let help =
                 format!("write `command = {:?}` and `args = [{}]`", words[0], args.join(", "));
+            let help = match command.contains(['/', '\\']) {
+                true => format!("{help}. A relative path with spaces begins with `./`"),
+                false => help,
+            };
             return Err(command.error("the command must be the program alone").help(help));
         }
         Ok(())
@@ -161,6 +173,18 @@ fn replace_all<T>(map: &mut Named<T>, over: Named<T>) {
         map.remove(&key);
         map.insert(key, value);
     }
+}
+
+/// A shell replaces `~` with the home of the user. Here it would be the name of a folder.
+fn check_home(path: &Placed<String>) -> Result<(), Diagnostic> {
+    let Some(rest) =
+        path.strip_prefix('~').filter(|it| it.is_empty() || it.starts_with(['/', '\\']))
+    else {
+        return Ok(());
+    };
+    let variable = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    let help = format!("write `${{{variable}}}{rest}`");
+    Err(path.error("`~` is not replaced with your home folder here").help(help))
 }
 
 /// Names are printed, and written on the command line.
