@@ -4,10 +4,12 @@
 //!
 //! # Layout
 //!
+//! - `check`: what `conductor config check` finds
 //! - `files`: finds, reads and merges the files of the user and of the project, if the user trusts it
 //! - `options`: the options of the command line, and how the settings of the files fill them
 //! - `specs`: from a component of a file to a [`Spec`], with errors at the place in the file
 
+mod check;
 mod files;
 mod options;
 mod specs;
@@ -26,9 +28,9 @@ use crate::builtin;
 use crate::config::{Config, Spec};
 use crate::reload::ReloadSource;
 
+pub use check::{check_chains, check_options, missing_here};
 pub use files::{Files, built_ins, trust_store, user_file, user_source};
 pub use options::Options;
-pub use specs::check_options;
 
 /// What a command line asks for.
 #[derive(Debug, Clone)]

@@ -199,17 +199,24 @@ impl Configuration {
         file.components.into_keys().collect()
     }
 
-    /// Checks what does not depend on the surroundings: that every name in every chain exists.
+    /// Checks what does not depend on the surroundings: that every name in every chain exists, and that the default chain has an agent.
     ///
     /// # Errors
     /// The first error of each chain.
     pub fn check(&self) -> Result<(), Vec<Diagnostic>> {
         let mut errors: Vec<Diagnostic> =
-            self.chains.keys().filter_map(|name| self.check_chain(name).err()).collect();
-        if let Some(default) = &self.default
-            && let Err(error) = self.find_chain(default)
-        {
-            errors.push(error);
+            self.chains.keys().filter_map(|name| self.whole_chain(name).err()).collect();
+        if let Some(default) = &self.default {
+            match self.find_chain(default) {
+                Err(error) => errors.push(error),
+                // The error of a chain that is wrong is there already.
+                Ok((name, _)) => errors.extend(
+                    self.whole_chain(name).ok().filter(|it| it.agent().is_none()).map(|it| {
+                        let error = it.missing_agent();
+                        error.label("it is the default chain, which must have one")
+                    }),
+                ),
+            }
         }
         let mut different: Vec<Diagnostic> = Vec::new();
         errors.retain(|it| {

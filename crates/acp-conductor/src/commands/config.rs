@@ -5,7 +5,9 @@ mod show;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use acp_conductor::configuration::{self, Files, built_ins, check_options, user_file};
+use acp_conductor::configuration::{
+    self, Files, built_ins, check_chains, check_options, missing_here, user_file,
+};
 use acp_conductor::log;
 use acp_wire::ErrorKind;
 use config::chain::Configuration;
@@ -99,11 +101,23 @@ fn check(file: &Path, sources: impl Iterator<Item = Source>) -> Result<(), Failu
     let configuration = Configuration::load(sources, built_ins()).map_err(|why| failed(&[why]))?;
     let mut errors = configuration.check().err().unwrap_or_default();
     errors.extend(check_options(&configuration));
+    let mut of_chains = check_chains(&configuration);
+    of_chains.retain(|it| !errors.contains(it));
+    errors.extend(of_chains);
     if let Some(log) = &configuration.settings().log {
         errors.extend(log::check(log).err().map(|why| log.error(why)));
     }
     if !errors.is_empty() {
         return Err(failed(&errors));
+    }
+    // A file that the user has not agreed to does not decide which files are looked at.
+    let surroundings = Surroundings::of_process(current_folder()?);
+    let is_agreed = || Files::read(&surroundings).is_ok_and(|it| it.uses_project());
+    if !NAMES.iter().any(|name| file.ends_with(name)) || is_agreed() {
+        for why in missing_here(&configuration, &surroundings) {
+            let why = why.kind.tag(why.one_line());
+            log::print_error(&format!("conductor: warning: a chain cannot start here: {why}\n"));
+        }
     }
     let count =
         |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });

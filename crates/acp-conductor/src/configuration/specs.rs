@@ -55,30 +55,9 @@ pub(super) fn of_chain(
     entries.map(|entry| spec(&configuration.launch(entry, surroundings)?, entry)).collect()
 }
 
-/// Checks the names and the types of the options of all built-in components, without anything of this machine: an option with a
-/// variable is not checked.
-pub fn check_options(configuration: &Configuration) -> Vec<Diagnostic> {
-    let mut errors = Vec::new();
-    for component in configuration.components().values() {
-        let command = component.command.as_ref().map(|it| it.as_str()).unwrap_or_default();
-        let Some(entry) = components::find(command.strip_prefix("builtin:").unwrap_or(command))
-        else {
-            continue;
-        };
-        for (name, node) in &component.options {
-            let has_variable = Node::texts(node).iter().any(|text| text.contains('$'));
-            if !has_variable {
-                errors.extend(check_option(entry, name, node).err());
-            }
-        }
-    }
-    errors
-}
-
-fn spec(launch: &Launch, entry: &ResolvedEntry) -> Result<Spec, Diagnostic> {
+pub(super) fn spec(launch: &Launch, entry: &ResolvedEntry) -> Result<Spec, Diagnostic> {
     let Launch { name, command, component, .. } = launch;
-    let is_agent = entry.role == Role::Agent;
-    check_role(launch, is_agent)?;
+    check_role(entry)?;
     let mut spec = Spec {
         name: name.clone(),
         program: command.value.clone(),
@@ -96,18 +75,13 @@ fn spec(launch: &Launch, entry: &ResolvedEntry) -> Result<Spec, Diagnostic> {
         ..Spec::default()
     };
     match builtin::entry_of(&spec.program).map(|(entry, _)| entry) {
-        Ok(Some(entry)) => {
-            if let (Some(option), Some(agreed)) = (entry.agreed_files, &launch.agreed) {
+        Ok(Some(built_in)) => {
+            if let (Some(option), Some(agreed)) = (built_in.agreed_files, &launch.agreed) {
                 spec.options.insert(option.to_owned(), json!(agreed.states()));
             }
-            check_built_in(launch, entry, is_agent, &spec)?;
+            check_built_in(launch, built_in, entry, &spec)?;
         }
-        Ok(None) => {
-            if let Some(option) = launch.options.keys().next() {
-                let error = option.error(format!("`{}` is a program, which has no options", name));
-                return Err(error.help("write its options into `args`"));
-            }
-        }
+        Ok(None) => refuse_options(entry)?,
         Err((kind, why)) => return Err(command.error(why).of_kind(kind)),
     }
     Ok(spec)
@@ -128,10 +102,17 @@ fn start_check(agreed: Arc<AgreedFiles>) -> StartCheck {
     })
 }
 
+/// Refuses the options of a program.
+pub(super) fn refuse_options(entry: &ResolvedEntry) -> Result<(), Diagnostic> {
+    let Some(option) = entry.component.options.keys().next() else { return Ok(()) };
+    let error = option.error(format!("`{}` is a program, which has no options", entry.name));
+    Err(error.help("write its options into `args`"))
+}
+
 /// Refuses what an agent cannot have, and what a guard cannot have.
-fn check_role(launch: &Launch, is_agent: bool) -> Result<(), Diagnostic> {
-    let component = &launch.component;
-    let name = &launch.name;
+pub(super) fn check_role(entry: &ResolvedEntry) -> Result<(), Diagnostic> {
+    let ResolvedEntry { component, name, .. } = entry;
+    let is_agent = entry.role == Role::Agent;
     let only = |place: &Place, what: &str| {
         Err(Diagnostic::at(place, format!("`{name}` is the agent; only proxies {what}")))
     };
@@ -161,52 +142,59 @@ fn check_role(launch: &Launch, is_agent: bool) -> Result<(), Diagnostic> {
     }
 }
 
-fn check_built_in(
-    launch: &Launch,
-    entry: &Entry,
-    is_agent: bool,
-    spec: &Spec,
-) -> Result<(), Diagnostic> {
-    let command = &launch.command;
-    if entry.agent != is_agent {
-        let (is, must) = match entry.agent {
+/// Refuses a built-in component that is in a wrong place of a chain, or that has what only a process can have.
+pub(super) fn check_place(built_in: &Entry, entry: &ResolvedEntry) -> Result<(), Diagnostic> {
+    if built_in.agent != (entry.role == Role::Agent) {
+        let (is, must) = match built_in.agent {
             true => ("an agent", "write it as `agent` of the chain"),
             false => ("a proxy", "write it into `proxies` of the chain"),
         };
         let error = Diagnostic::at(
-            &launch.place,
-            format!("the built-in component `{}` is {is}", entry.name),
+            &entry.place,
+            format!("the built-in component `{}` is {is}", built_in.name),
         );
         return Err(error.help(must));
     }
-    let cwd = launch.cwd.as_ref().map(|it| &it.place);
-    if let Some(place) = launch.env_place.as_ref().or(cwd) {
+    let component = &entry.component;
+    let env = component.env.keys().next().map(|it| &it.place);
+    let env = env.or(component.env_file.iter().flat_map(|it| &it.0).map(|it| &it.place).next());
+    if let Some(place) = env.or(component.cwd.as_ref().map(|it| &it.place)) {
         let error = Diagnostic::at(
             place,
             format!(
                 "the built-in component `{}` runs inside conductor and has no environment or working directory of its own",
-                entry.name
+                built_in.name
             ),
         );
         return Err(error.help(format!(
             "to run it as a process, write `command = \"conductor\"` and `args = [\"component\", \"{}\"]`",
-            entry.name
+            built_in.name
         )));
     }
+    Ok(())
+}
+
+fn check_built_in(
+    launch: &Launch,
+    built_in: &Entry,
+    entry: &ResolvedEntry,
+    spec: &Spec,
+) -> Result<(), Diagnostic> {
+    check_place(built_in, entry)?;
     for (name, node) in &launch.options {
-        check_option(entry, name, node)?;
+        check_option(built_in, name, node)?;
     }
-    match entry.check(&spec.args, &spec.options) {
+    match built_in.check(&spec.args, &spec.options) {
         Ok(()) => Ok(()),
         Err(error) => Err(at_option(launch, &error).unwrap_or_else(|| {
             let args = launch.component.args.as_ref().map(|it| &it.place);
-            Diagnostic::at(args.unwrap_or(&command.place), error.why).of_kind(error.kind)
+            Diagnostic::at(args.unwrap_or(&launch.command.place), error.why).of_kind(error.kind)
         })),
     }
 }
 
 /// Checks the name and the type of one option.
-fn check_option(
+pub(super) fn check_option(
     entry: &Entry,
     name: &Placed<String>,
     node: &Placed<Node>,

@@ -52,6 +52,14 @@ pub(crate) fn of(spec: &Spec, error: &io::Error) -> StartFailure {
     }
 }
 
+/// Why the program of `spec` could not be started: it is missing. Starts nothing.
+#[cfg(feature = "cli")]
+pub(crate) fn missing(spec: &Spec) -> Option<StartFailure> {
+    // Other systems add an extension.
+    let is_missing = cfg!(unix) && program_path(spec).is_none_or(|it| !it.exists());
+    is_missing.then(|| not_found(spec))
+}
+
 fn failure(
     problem: StartProblem,
     why: impl Into<String>,

@@ -109,3 +109,68 @@ fn check_finds_every_kind_of_mistake_without_starting_anything() {
     setup.write("project/.conductor.toml", "[chains.b]\nproxies = [{ chain = \"a\" }]\n");
     assert!(setup.printed(&["config", "check"]).contains("project/.conductor.toml is valid"));
 }
+
+/// What only a start has found before: each of these files is refused by both, with the same words.
+#[test]
+fn check_refuses_what_no_chain_can_start_with() {
+    for (text, place, part) in [
+        ("[components.x]\ncommand = \"filter\"\n[chains.a]\nagent = \"x\"\n", "4:9", "is a proxy"),
+        (
+            "[components.x]\ncommand = \"demo-agent\"\n[chains.a]\nproxies = [\"x\"]\nagent = \"demo-agent\"\n",
+            "4:12",
+            "is an agent",
+        ),
+        (
+            "[components.x]\ncommand = \"builtin:filtr\"\n[chains.a]\nproxies = [\"x\"]\nagent = \"demo-agent\"\n",
+            "2:11",
+            "`filter`?",
+        ),
+        (
+            "[components.x]\ncommand = \"cat\"\ndialect = \"P3\"\n[chains.a]\nagent = \"x\"\n",
+            "3:11",
+            "only proxies have a dialect",
+        ),
+        (
+            "[components.x]\ncommand = \"cat\"\noptions = { a = 1 }\n[chains.a]\nagent = \"x\"\n",
+            "3:13",
+            "is a program",
+        ),
+        (
+            "[components.x]\ncommand = \"filter\"\ncwd = \"/\"\n[chains.a]\nproxies = [\"x\"]\nagent = \"demo-agent\"\n",
+            "3:7",
+            "runs inside conductor",
+        ),
+        ("default = \"a\"\n[chains.a]\nproxies = [\"log\"]\n", "2:9", "has no agent"),
+    ] {
+        let setup = Setup::with_user_file("config-check-start", text);
+        let at = format!(" --> FOLDER/config/conductor/conductor.toml:{place}\n");
+        for (arguments, status) in [(&["config", "check"][..], 1), (&["agent", "--chain", "a"], 2)]
+        {
+            let error = setup.refused(arguments, status);
+            assert!(error.contains(&at) && error.contains(part), "{arguments:?}: {text}{error}");
+        }
+    }
+}
+
+/// What is missing on this machine is said, but the file is valid: it may be for other machines.
+#[test]
+fn check_says_what_is_missing_here() {
+    let text = "[components.x]\ncommand = \"no-such-program\"\n[components.y]\ncommand = \"./none\"\n\
+                [components.z]\ncommand = \"cat\"\nargs = [\"${NOTHING}\"]\n\
+                [chains.a]\nproxies = [\"x\", \"y\", \"z\"]\nagent = \"demo-agent\"\n";
+    let setup = Setup::with_user_file("config-check-here", text);
+    let output = setup.run(&["config", "check"]);
+    let stderr = super::stderr(&output);
+    assert!(output.status.success(), "{stderr}");
+    for part in ["toml:2:11: command not found", "there is no file", "NOTHING is not set"] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    assert_eq!(stderr.matches("warning: a chain cannot start here: ").count(), 3, "{stderr}");
+    // The file of a project decides nothing before its user has agreed to it.
+    setup.write("config/conductor/conductor.toml", "");
+    setup.write("project/.conductor.toml", text);
+    let warnings = || super::stderr(&setup.run(&["config", "check"])).matches("warning").count();
+    assert_eq!(warnings(), 0);
+    setup.printed(&["trust", "--yes"]);
+    assert_eq!(warnings(), 3);
+}

@@ -28,8 +28,6 @@ pub struct Launch {
     pub args: Vec<Placed<String>>,
     /// The environment variables. They are never shown.
     pub env: Vec<(String, String)>,
-    /// Where the environment variables are written, if there are any.
-    pub env_place: Option<Place>,
     /// The working directory.
     pub cwd: Option<Placed<PathBuf>>,
     /// The options of a built-in component.
@@ -73,8 +71,6 @@ impl Configuration {
         for (name, value) in &component.env {
             env.insert(name.value.clone(), expanded(value)?.value);
         }
-        let env_place = component.env.keys().next().map(|it| &it.place);
-        let env_place = env_place.or(component.env_file.as_ref().map(|it| &it.place));
         let lookup = |name: &str| surroundings.variable(name).map(Into::into);
         let mut change = |text: &Placed<&str>| expand(text, &lookup);
         let options = component
@@ -87,7 +83,6 @@ impl Configuration {
             command: program(expanded(command)?),
             args: args.collect::<Result<_, _>>()?,
             env: env.into_iter().collect(),
-            env_place: env_place.cloned(),
             cwd: component.cwd.as_ref().map(|it| directory(it, surroundings)).transpose()?,
             options: options.collect::<Result<_, Diagnostic>>()?,
             component: component.clone(),

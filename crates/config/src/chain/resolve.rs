@@ -20,10 +20,13 @@ impl Configuration {
         self.resolve(name, &|condition| condition.evaluate(surroundings))
     }
 
-    /// Checks the names in a chain, without its conditions.
-    pub(super) fn check_chain(&self, name: &str) -> Result<(), Diagnostic> {
+    /// A chain as if all its conditions held.
+    ///
+    /// # Errors
+    /// As [`chain`](Configuration::chain).
+    pub fn whole_chain(&self, name: &str) -> Result<ResolvedChain, Diagnostic> {
         let holds = |_: &Condition| Verdict { holds: true, reason: String::new() };
-        self.resolve(name, &holds).map(drop)
+        self.resolve(name, &holds)
     }
 
     fn resolve(
