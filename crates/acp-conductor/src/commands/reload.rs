@@ -1,11 +1,13 @@
 //! `conductor reload`: running chains read their configuration again.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
 use acp_conductor::log;
 use acp_conductor::reload::{self, Report};
 use acp_wire::ErrorKind;
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use super::chain::wait_for_signal;
 use super::output::{Failure, print, print_json};
@@ -35,10 +37,19 @@ async fn reload_all(pid: Option<u32>, now: bool, json: bool) -> Result<(), Failu
         return Err(failed(why.to_owned()));
     }
     let (mut reports, mut failures) = (Vec::new(), Vec::new());
+    // All chains are asked at once: one that waits for the end of a turn delays no other one.
+    let mut asked = JoinSet::new();
     for pid in pids.iter().copied() {
-        let waiting = |why: &str| show_waiting(pid, why);
-        let answer = reload::reload(pid, now, waiting).await;
+        let waiting = move |why: &str| show_waiting(pid, why);
+        asked.spawn(async move { (pid, reload::reload(pid, now, waiting).await) });
+    }
+    let mut answers = BTreeMap::new();
+    while let Some(answer) = asked.join_next().await {
+        let (pid, answer) = answer.map_err(|error| failed(error.to_string()))?;
         log::progress::clear();
+        answers.insert(pid, answer);
+    }
+    for (pid, answer) in answers {
         match answer {
             Ok(Some(report)) => {
                 if !report.is_complete() {
@@ -83,6 +94,10 @@ fn print_reports(reports: &[(u32, Report)], json: bool) -> Result<(), Failure> {
     })
 }
 
+/// The error of the command. The reason of a chain may name its section of the error page already.
 fn failed(why: String) -> Failure {
-    Failure::run(ErrorKind::ReloadFailed.tag(why))
+    match why.ends_with(']') && why.contains("[more: ") {
+        true => Failure::run(why),
+        false => Failure::run(ErrorKind::ReloadFailed.tag(why)),
+    }
 }

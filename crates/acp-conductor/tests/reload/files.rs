@@ -1,7 +1,5 @@
 //! Files that components read, and the messages that are shown.
 
-use std::io::Write;
-
 use super::*;
 
 /// Sends a text to the agent, and returns what it gets.

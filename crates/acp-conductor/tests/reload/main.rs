@@ -6,13 +6,17 @@ mod failures;
 mod files;
 mod overlap;
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
-use testkit::test_chain::{ScriptedComponent, TestChain, assert_gone, directory, wait_until};
+use testkit::test_chain::{
+    ScriptedComponent, TestChain, assert_gone, directory, wait_until, with_timeout,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_conductor");
 
@@ -122,6 +126,40 @@ fn report(output: Output) -> Value {
     let all: Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     all[0]["report"].clone()
+}
+
+/// A conductor that can be asked to reload. Its process id is that of no process.
+fn stand_in(folder: &Path, pid: u32) -> UnixListener {
+    let folder = folder.join("conductor");
+    let _ = DirBuilder::new().mode(0o700).create(&folder);
+    UnixListener::bind(folder.join(format!("{pid}.control"))).expect("a socket")
+}
+
+/// Neither chain answers before both are asked.
+#[test]
+fn all_chains_are_asked_at_once() {
+    let folder = directory("reload-all");
+    let listeners = [stand_in(&folder, 4_000_001), stand_in(&folder, 4_000_002)];
+    let mut command = Command::new(PROGRAM);
+    command.args(["reload"]).env("XDG_RUNTIME_DIR", &folder).env("TMPDIR", &folder);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let reloading = command.spawn().expect("the conductor starts");
+    let output = with_timeout("both chains are asked", move || {
+        let asked = listeners.each_ref().map(|it| it.accept().expect("it is asked").0);
+        let why = "a.toml:1:1: wrong [more: conductor errors invalid-configuration]";
+        let answers = [json!({ "added": ["x"] }), json!({ "error": why })];
+        for (mut stream, mut report) in asked.into_iter().zip(answers) {
+            report["progress"] = json!("done");
+            writeln!(stream, "{report}").expect("it reads");
+        }
+        reloading.wait_with_output().expect("an output")
+    });
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "conductor 4000001: added: x\n");
+    // The reason has the name of its section once.
+    let expected = "conductor: conductor 4000002: not reloaded: a.toml:1:1: wrong \
+                    [more: conductor errors invalid-configuration]\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert_eq!(output.status.code(), Some(1));
 }
 
 /// Passes a request of the editor through proxies that pass everything on, and answers it.
