@@ -35,7 +35,8 @@ pub fn run(mode: Mode, components: &[String], options: &ChainArgs) -> Result<(),
             let signals = Signals { interrupt: true, hang_up: config.reload.is_none() };
             acp_conductor::run(config, stdio::outer_streams(), wait_for_signals(signals)).await
         },
-    )?;
+    )
+    .map_err(refusal::answer_failure)?;
     match ending {
         Ending::Clean => Ok(()),
         Ending::Failed(line) => Err(Failure::run(line)),

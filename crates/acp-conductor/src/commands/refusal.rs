@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 
 use acp_conductor::configuration;
 use acp_conductor::log;
+use acp_wire::printable;
 use serde_json::{Value, json};
 
 use super::output::Failure;
@@ -19,7 +20,19 @@ const INTERNAL_ERROR: i32 = -32603;
 /// Prints the error, and answers the first request on standard input with it. Waits for the request as a chain does: until
 /// standard input is closed.
 pub fn answer(why: &configuration::Failure) -> Failure {
-    let failure = Failure::configuration(why);
+    let data = why.kind().map(|kind| kind.code());
+    tell(Failure::configuration(why), &why.one_line(), data)
+}
+
+/// The same for a chain that cannot start for another reason, such as a log file that cannot be written. A failure that the editor
+/// knows already has no text.
+pub fn answer_failure(failure: Failure) -> Failure {
+    let Some(line) = failure.line.clone() else { return failure };
+    let code = line.rsplit_once("[more: conductor errors ").and_then(|it| it.1.strip_suffix(']'));
+    tell(failure, &printable::one_line(&line), code)
+}
+
+fn tell(failure: Failure, message: &str, code: Option<&str>) -> Failure {
     if io::stdin().is_terminal() {
         return failure;
     }
@@ -30,10 +43,9 @@ pub fn answer(why: &configuration::Failure) -> Failure {
     let mut line = Vec::new();
     while matches!(reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line), Ok(1..)) {
         if let Some(id) = id_of_request(&line) {
-            let data = why.kind().map(|kind| json!({ "code": kind.code() }));
-            let mut error = json!({ "code": INTERNAL_ERROR, "message": why.one_line() });
-            if let Some(data) = data {
-                error["data"] = data;
+            let mut error = json!({ "code": INTERNAL_ERROR, "message": message });
+            if let Some(code) = code {
+                error["data"] = json!({ "code": code });
             }
             let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
             let mut out = io::stdout().lock();

@@ -1,5 +1,11 @@
 //! Wrong files, and exactly what is printed.
 
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use testkit::test_chain::with_timeout;
+
 use super::{Setup, finish, stderr};
 
 #[test]
@@ -149,6 +155,37 @@ fn a_file_that_is_no_text_of_a_reasonable_size_is_an_error() {
     command.env("CONDUCTOR_CONFIG", setup.path("nowhere.toml"));
     let output = finish(command);
     assert!(stderr(&output).contains("correct the environment variable"), "{}", stderr(&output));
+}
+
+/// An editor shows the error of its first request, and often not what is on standard error.
+#[test]
+fn the_editor_learns_that_a_file_of_the_run_cannot_be_written() {
+    let text = "[chains.a]\nagent = \"demo-agent\"\n[chains.b]\nagent = \"demo-agent\"\n[chains.b.settings]\nlog-file = \"/nowhere/b.log\"\n";
+    let setup = Setup::with_user_file("config-unwritable", text);
+    for arguments in [
+        &["agent", "--chain", "a", "--log-file", "/nowhere/a.log"][..],
+        &["agent", "--chain", "b"],
+        &["agent", "--journal", "/nowhere/run.jsonl", "demo-agent"],
+        &["proxy", "--log-file", "/nowhere/a.log"],
+    ] {
+        let mut command = setup.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = with_timeout("the editor gets an answer", move || {
+            let mut child = command.spawn().expect("the program starts");
+            let mut stdin = child.stdin.take().expect("a pipe");
+            let request =
+                json!({ "jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {} });
+            writeln!(stdin, "{request}").expect("it reads");
+            child.wait_with_output().expect("it ends")
+        });
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32603)));
+        assert_eq!(answer["error"]["data"]["code"], "unwritable-file", "{answer}");
+        let message = answer["error"]["message"].as_str().expect("a text");
+        assert!(message.contains("/nowhere/"), "{message}");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(stderr(&output).matches("/nowhere/").count(), 1, "{}", stderr(&output));
+    }
 }
 
 #[test]
