@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use acp_conductor::configuration::{self, Files};
 use acp_conductor::log;
+use acp_wire::secret_names::is_secret_name;
 use acp_wire::{ErrorKind, printable};
 use client::payload::text_without_secrets;
 use config::chain::{ResolvedChain, ResolvedEntry, Role};
 use config::source::Place;
+use config::variables::without_values;
 use config::when::Surroundings;
 use serde_json::{Value, json};
 
@@ -247,9 +249,21 @@ fn command_line(entry: &ResolvedEntry) -> String {
     let component = &entry.component;
     let command = component.command.iter().map(|it| it.value.as_str());
     let args = component.args.iter().flat_map(|it| &it.value).map(|it| it.value.as_str());
-    let words: Vec<String> =
-        command.chain(args).map(|it| text_without_secrets(it).to_string()).collect();
-    shell_words::join(words)
+    shell_words::join(words_without_secrets(command.chain(args)))
+}
+
+/// The words of a command line without secrets: also without the values of options such as `--api-key VALUE`.
+pub fn words_without_secrets<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut is_secret = false;
+    let shown = words.map(|word| {
+        let is_value = std::mem::take(&mut is_secret) && !word.starts_with("--");
+        is_secret = word.starts_with('-') && !word.contains('=') && is_secret_name(word);
+        match is_value {
+            true => without_values(word),
+            false => text_without_secrets(word).into_owned(),
+        }
+    });
+    shown.collect()
 }
 
 /// The file of the project, whether it is used, and why not.

@@ -64,6 +64,28 @@ fn each_value_is_shown_with_its_place_and_secrets_are_hidden() {
 }
 
 #[test]
+fn secrets_in_pairs_of_arguments_are_hidden() {
+    let setup = Setup::with_user_file(
+        "config-show-pairs",
+        "default = \"a\"\n[components.x]\ncommand = \"x\"\nargs = [\"--api-key\", \"hunter1\", \"--token\", \"hunter2\", \
+         \"-H\", \"Authorization: Bearer hunter3\", \"--password\", \"p${PASSWORD}hunter4\", \"--token\", \"--plain\", \"shown\"]\n\
+         [chains.a]\nagent = \"x\"\n",
+    );
+    for arguments in [
+        &["config", "show"][..],
+        &["config", "show", "--json"],
+        &["config", "show", "a"],
+        &["chain", "list", "--json"],
+    ] {
+        let printed = setup.printed(arguments);
+        assert!(!printed.contains("hunter"), "{arguments:?}: {printed}");
+        for part in ["--api-key", "--token", "${PASSWORD}", "--plain", "shown"] {
+            assert!(printed.contains(part), "{arguments:?}: {part}: {printed}");
+        }
+    }
+}
+
+#[test]
 fn values_of_two_files_have_the_places_of_their_files() {
     let setup = Setup::with_user_file(
         "config-show-two",

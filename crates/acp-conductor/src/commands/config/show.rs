@@ -7,6 +7,8 @@ use config::source::{Place, Placed};
 use config::variables::without_values;
 use serde_json::{Value, json};
 
+use crate::commands::named_chain::words_without_secrets;
+
 /// Sections of values.
 #[derive(Debug, Default)]
 pub struct Shown {
@@ -156,7 +158,7 @@ fn component_rows(component: &Component) -> Vec<Row> {
     }
     let text = |text: &String| json!(text_without_secrets(text));
     let texts =
-        |texts: &[Placed<String>]| Value::Array(texts.iter().map(|it| text(&it.value)).collect());
+        |texts: &[Placed<String>]| json!(words_without_secrets(texts.iter().map(|it| it.as_str())));
     add!("command", command, text);
     add!("args", args, |it: &Vec<Placed<String>>| texts(it));
     for (name, value) in &component.env {
@@ -184,6 +186,9 @@ fn component_rows(component: &Component) -> Vec<Row> {
 fn without_secrets(value: Value) -> Value {
     match value {
         Value::String(text) => json!(text_without_secrets(&text)),
+        Value::Array(list) if list.iter().all(Value::is_string) => {
+            json!(words_without_secrets(list.iter().filter_map(Value::as_str)))
+        }
         Value::Array(list) => list.into_iter().map(without_secrets).collect(),
         Value::Object(members) => {
             members.into_iter().map(|(name, value)| (name, without_secrets(value))).collect()
