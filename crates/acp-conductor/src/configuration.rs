@@ -17,7 +17,7 @@ mod specs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use acp_wire::ErrorKind;
+use acp_wire::{ErrorKind, suggestion};
 use config::chain::{Configuration, ResolvedChain};
 use config::source::Diagnostic;
 use config::variables;
@@ -202,7 +202,10 @@ fn chain_named(
             return match files.configuration.chains().contains_key(name.as_str()) {
                 true => Ok(Named::Chain(Box::new(files))),
                 false if files.leaves_out(name) => Err(files.unknown_chain(name).into()),
-                false => Ok(Named::Command(Vec::new())),
+                false => match meant_chain(&files, name) {
+                    Some(error) => Err(error.into()),
+                    None => Ok(Named::Command(Vec::new())),
+                },
             };
         }
     };
@@ -216,6 +219,17 @@ fn chain_named(
         )
     });
     Ok(Named::Command(warning.into_iter().collect()))
+}
+
+/// The error for a name that is nothing, if it probably means a chain.
+fn meant_chain(files: &Files, name: &str) -> Option<Diagnostic> {
+    let chains = files.configuration.chains();
+    let built_ins = components::catalog::ALL.iter().map(|it| it.name);
+    let known = chains.keys().map(|it| it.value.as_str()).chain(built_ins);
+    let meant = suggestion::closest(name, known).filter(|it| chains.contains_key(*it))?;
+    let why = format!("there is no program, no built-in component and no chain `{name}`");
+    let error = Diagnostic::plain(why).of_kind(ErrorKind::UnknownChain);
+    Some(error.help(format!("did you mean the chain `{meant}`?")))
 }
 
 /// A chain of components from the command line. The settings of the user apply. The file of the project does not: it is about

@@ -70,6 +70,12 @@ fn without_a_chain_the_error_says_how_to_make_one() {
     setup.write("config/conductor/conductor.toml", "[chains.work]\nagent = \"demo-agent\"\n");
     let error = setup.refused(&["agent"], 2);
     assert!(error.contains("--chain work") && error.contains("`default = \"work\"`"), "{error}");
+    let error = setup.refused(&["agent", "wrk"], 2);
+    assert!(error.contains("no chain `wrk`"), "{error}");
+    assert!(error.contains("did you mean the chain `work`?"), "{error}");
+    // What is like no chain is a program that is missing.
+    let error = setup.refused(&["agent", "--explain", "no-such-agent"], 1);
+    assert!(error.contains("command not found"), "{error}");
     let error = setup.refused(&["try", "--chain", "wrk"], 2);
     assert!(error.contains("did you mean `work`?"), "{error}");
     let error = setup.refused(&["agent", "--chain", "work", "demo-agent"], 2);
