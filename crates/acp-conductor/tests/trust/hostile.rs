@@ -222,7 +222,7 @@ fn names_cannot_imitate_other_text() {
     setup.write(&format!("{folder}/.conductor.toml"), PROJECT);
     let run = setup.run_in(&folder, &["agent"]);
     assert!(setup.ran("mine-ran") && !setup.ran("evil-ran"), "{run:?}");
-    let args = "args = [\"\\u001B[2J\\u202Ex\\u200B\"]\n";
+    let args = "args = [\"\\u001B[2J\\u202Ex\\u200B\", \"\\u3164\\uFFA0\\u115F\\u1160\\uFE0F\"]\n";
     let file = PROJECT.replace("[chains", &format!("{args}[chains"));
     setup.write(&format!("{folder}/.conductor.toml"), file);
     let shown = [run.stderr, run.editor].into_iter().chain(
@@ -235,8 +235,11 @@ fn names_cannot_imitate_other_text() {
         ),
     );
     for text in shown {
-        let wrong =
-            |it| it != '\n' && (char::is_control(it) || matches!(it, '\u{202e}' | '\u{200b}'));
+        let wrong = |it| {
+            it != '\n'
+                && (char::is_control(it)
+                    || "\u{202e}\u{200b}\u{3164}\u{ffa0}\u{115f}\u{1160}\u{fe0f}".contains(it))
+        };
         assert!(!text.is_empty() && !text.contains(wrong), "{text:?}");
     }
 }

@@ -1,6 +1,5 @@
 //! What `conductor trust` shows: what the file of a project would run.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use acp_wire::printable;
@@ -172,10 +171,10 @@ impl Preview {
         for (name, value, _) in settings {
             let yours = yours.iter().find(|it| it.0 == name).filter(|it| it.1 != value);
             let note = match yours {
-                Some((_, yours, _)) => format!(" (yours: {})", printable::one_line(yours)),
+                Some((_, yours, _)) => format!(" (yours: {})", visible(yours)),
                 None => String::new(),
             };
-            line(text, format_args!("  {name} = {}{note}", printable::one_line(&value)));
+            line(text, format_args!("  {name} = {}{note}", visible(&value)));
         }
     }
 
@@ -356,7 +355,7 @@ fn chain_rows(chain: &Chain) -> Vec<Row> {
     }
     rows.extend(agent.iter().map(|it| Row::new("agent", "", quoted(it))));
     for (name, value, _) in settings.rows() {
-        let value = format!("{name} = {}", printable::one_line(&value));
+        let value = format!("{name} = {}", visible(&value));
         rows.push(Row::new("setting", name, value));
     }
     rows
@@ -373,14 +372,21 @@ fn entry(entry: &Entry) -> String {
     }
 }
 
+/// Adds a line, in which no character is invisible.
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(text, "{line}");
+    for it in line.to_string().chars() {
+        match is_invisible(it) {
+            true => text.extend(it.escape_unicode()),
+            false => text.push(it),
+        }
+    }
+    text.push('\n');
 }
 
 /// A value as it is written in the file, in one line.
 fn written<T>(value: &Placed<T>) -> String {
     let words: Vec<&str> = value.place.text().split_whitespace().collect();
-    printable::one_line(&words.join(" "))
+    visible(&words.join(" "))
 }
 
 /// A text as a word of a command line. A text with characters that cannot be seen, or that change the order of others, is shown
@@ -401,7 +407,16 @@ fn visible(text: &str) -> String {
 }
 
 fn is_visible(it: char) -> bool {
-    matches!(it, '\'' | '"' | '\\') || it.escape_debug().len() == 1
+    matches!(it, '\'' | '"' | '\\') || it.escape_debug().len() == 1 && !is_invisible(it)
+}
+
+/// Whether a character is a letter or a mark, but has no shape: fillers, selectors of variants, and an empty pattern of Braille.
+fn is_invisible(it: char) -> bool {
+    matches!(
+        it,
+        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+    ) || matches!(it, '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}')
+        || matches!(it, '\u{1d159}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn path(path: &Path) -> String {
@@ -411,6 +426,28 @@ fn path(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_shape_is_shown_as_a_number() {
+        let shown = |it: &str| {
+            let mut text = String::new();
+            line(&mut text, format_args!("{}", quoted(it)));
+            text
+        };
+        assert_eq!(shown("a b"), "'a b'\n");
+        assert_eq!(shown("한글é"), "한글é\n");
+        for it in
+            ["\u{3164}", "\u{115f}", "\u{1160}", "\u{ffa0}", "\u{fe0f}", "\u{e0100}", "\u{2800}"]
+        {
+            let number = it.escape_unicode().to_string();
+            assert_eq!(shown(&format!("rm{it}")), format!("\"rm{number}\"\n"));
+            // The text that looks like it is another one.
+            assert_eq!(shown(&format!("rm{number}")), format!("'rm{number}'\n"));
+            let mut text = String::new();
+            line(&mut text, format_args!("option x = \"{it}\""));
+            assert!(text.contains(&number) && !text.contains(it), "{text}");
+        }
+    }
 
     #[test]
     fn a_program_that_runs_what_files_say_is_named() {
