@@ -319,7 +319,10 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
 fn parse_limit(text: &str) -> Result<Limit, String> {
     match text {
         "off" => Ok(Limit(None)),
-        text => parse_seconds(text).map(|limit| Limit(Some(limit))),
+        text => match parse_seconds(text)? {
+            Duration::ZERO => Err("expected more than 0 seconds, or `off` for no limit".into()),
+            limit => Ok(Limit(Some(limit))),
+        },
     }
 }
 
@@ -369,7 +372,10 @@ mod tests {
         assert_eq!(parse_limit("2"), Ok(Limit(Some(Duration::from_secs(2)))));
         assert_eq!(parse_delay("0.1..2"), Ok((Duration::from_millis(100), Duration::from_secs(2))));
         assert!(
-            parse_limit("on").is_err() && parse_delay("1").is_err() && parse_delay("5..1").is_err()
+            parse_limit("on").is_err()
+                && parse_limit("0").is_err()
+                && parse_delay("1").is_err()
+                && parse_delay("5..1").is_err()
         );
     }
 }

@@ -58,6 +58,7 @@ fn the_schema_and_the_parser_agree() {
         "[settings]\nmcp-bridge = \"on\"\n",
         "[settings]\nnotices = \"on\"\n",
         "[settings]\nanswer-limit = \"on\"\n",
+        "[settings]\nprompt-limit = 0\n",
         "[settings]\nrestarts = 5\n",
         "[settings]\njournal = \"x\"\n",
         "[components.a]\ncomand = \"x\"\n",

@@ -52,6 +52,7 @@ impl Validator<'_> {
                 Err(_) => Ok(()),
             },
             "then" => Ok(()),
+            "exclusiveMinimum" => fits(value.as_f64().is_none_or(|it| it > number), keyword, value),
             "minimum" => fits(value.as_f64().is_none_or(|it| it >= number), keyword, value),
             "maximum" => fits(value.as_f64().is_none_or(|it| it <= number), keyword, value),
             "minLength" => {

@@ -195,10 +195,10 @@ impl NumberOrText for Seconds {
 }
 
 impl NumberOrText for Limit {
-    const EXPECTED: &'static str = "a number of seconds, such as 60 or 0.5, or \"off\"";
+    const EXPECTED: &'static str = "a number of seconds above 0, such as 60 or 0.5, or \"off\"";
 
     fn from_number(number: f64) -> Option<Limit> {
-        seconds(number).map(|limit| Limit(Some(limit)))
+        seconds(number).filter(|it| !it.is_zero()).map(|limit| Limit(Some(limit)))
     }
 
     fn from_text(text: &str) -> Option<Limit> {
@@ -295,7 +295,7 @@ macro_rules! number_or_text {
 
 number_or_text! {
     Seconds { "type": "number", "minimum": 0 };
-    Limit { "anyOf": [{ "type": "number", "minimum": 0 }, { "const": "off" }] };
+    Limit { "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "const": "off" }] };
     Size { "anyOf": [
         { "type": "integer", "minimum": 1 },
         { "type": "string", "pattern": "^[0-9]+[kKmMgG]?(iB|B)?$" },

@@ -51,6 +51,13 @@ pub(super) fn diagnostic(source: &Source, error: &toml::de::Error) -> Diagnostic
     if message.contains("recursion limit") {
         return Diagnostic::at(&place, "tables and lists are nested too deeply");
     }
+    let is_escape = ["escaped value", "unicode value", "escape sequence"];
+    if is_escape.iter().any(|it| message.contains(it)) {
+        let error = Diagnostic::at(&place, message.replace('\n', "; "));
+        return error.help(
+            "in double quotation marks, write each backslash twice; in single quotation marks, it is itself: 'C:\\Users\\me'",
+        );
+    }
     match message.split_once("; did you mean ") {
         Some((message, meant)) => {
             Diagnostic::at(&place, message).help(format!("did you mean {meant}"))

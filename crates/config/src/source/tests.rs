@@ -90,6 +90,7 @@ fn each_mistake_names_its_place_and_a_remedy() {
         ("[chains.a]\nproxies = [5]\n", "2:12", &["the name of a component, or a table"]),
         ("[chains.a]\nwhen = { os = \"linux\" }\n", "2:1", &["unknown key `when`"]),
         ("[settings]\nanswer-limit = \"of\"\n", "2:16", &["seconds", "\"off\""]),
+        ("[settings]\nanswer-limit = 0\n", "2:16", &["above 0", "\"off\""]),
         ("[settings]\ngrace = -1\n", "2:9", &["a number of seconds"]),
         ("[settings]\nmax-line = \"256X\"\n", "2:12", &["\"256M\""]),
         ("[settings]\nrestart-delay = \"10..1\"\n", "2:17", &["FIRST..LONGEST"]),
@@ -151,6 +152,31 @@ fn a_hostile_file_is_an_error() {
 }
 
 #[test]
+fn a_text_with_too_many_levels_is_refused_at_its_place() {
+    let error = rendered(&format!("# x\na = {}", "[".repeat(129)));
+    assert!(error.contains(" c.toml:2:133\n") && error.contains("128 levels deep"), "{error}");
+    assert!(error.contains("= help: nest them less deeply"), "{error}");
+}
+
+#[test]
+fn an_error_about_an_escape_says_how_to_write_a_path_of_windows() {
+    for path in ["C:\\Users\\me\\x.log", "C:\\tools\\my.exe", "C:\\x", "\\\\server\\share"] {
+        let error = rendered(&format!("[settings]\nlog-file = \"{path}\"\n"));
+        assert!(error.contains(" c.toml:2:"), "{error}");
+        let help = "in single quotation marks, it is itself: 'C:\\Users\\me'";
+        assert!(error.contains(help), "{error}");
+    }
+}
+
+#[test]
+fn a_path_with_spaces_is_a_program() {
+    for command in ["/opt/my tools/run", "./my tools/run", "${HOME}/my tools/run", "~x"] {
+        let file = File::parse(&source(&format!("[components.a]\ncommand = {command:?}\n")));
+        assert!(file.is_ok(), "{command}: {file:?}");
+    }
+}
+
+#[test]
 fn control_characters_of_a_file_are_not_printed() {
     let text = "\"a\\u001b[2J\u{202e}b\" = \"\u{9b}x\" # \u{2028}\n";
     for color in [true, false] {
@@ -162,21 +188,6 @@ fn control_characters_of_a_file_are_not_printed() {
     // A tab is one column, and the underlining is below its text.
     let error = rendered("[components.a]\n\t\tcomand = 1\n");
     assert!(error.contains(" c.toml:2:3\n") && error.contains("        ^^^^^^"), "{error}");
-}
-
-#[test]
-fn a_text_with_too_many_levels_is_refused_at_its_place() {
-    let error = rendered(&format!("# x\na = {}", "[".repeat(129)));
-    assert!(error.contains(" c.toml:2:133\n") && error.contains("128 levels deep"), "{error}");
-    assert!(error.contains("= help: nest them less deeply"), "{error}");
-}
-
-#[test]
-fn a_path_with_spaces_is_a_program() {
-    for command in ["/opt/my tools/run", "./my tools/run", "${HOME}/my tools/run", "~x"] {
-        let file = File::parse(&source(&format!("[components.a]\ncommand = {command:?}\n")));
-        assert!(file.is_ok(), "{command}: {file:?}");
-    }
 }
 
 #[test]
