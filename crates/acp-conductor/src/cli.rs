@@ -194,7 +194,7 @@ pub enum Command {
 
     /// Forget that you trust a project.
     ///
-    /// A chain that runs goes on. The next one does not use the file of the project.
+    /// A chain that runs goes on until `conductor reload`. The next one does not use the file of the project.
     ///
     /// Exit status: 0, also if you did not trust the project; 1 if the record cannot be removed.
     Untrust(UntrustArgs),
@@ -239,7 +239,8 @@ pub enum Command {
     /// A chain that was started from a configuration file reads its files again, and changes what has changed: proxies
     /// are added, removed, restarted, or change places. The agent and all sessions stay. The chain changes
     /// while it is at rest, which means that no request is open: the command waits for the end of a running turn.
-    /// If the configuration cannot be used, the chain runs on as it was. SIGHUP does the same without a report.
+    /// If the configuration cannot be used, the chain runs on as it was. For `conductor agent` and `conductor proxy`, SIGHUP
+    /// does the same, and the result is in the log. It ends `conductor try` and `conductor studio`.
     ///
     /// Without PID, all chains that come from a configuration file reload it.
     ///

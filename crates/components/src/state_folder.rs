@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The folder of conductor for files that outlive a run: `$XDG_STATE_HOME/conductor`, or
-/// `~/.local/state/conductor`. `None` if neither variable is set.
+/// The folder of conductor for files that outlive a run: `conductor` in `$XDG_STATE_HOME`, in `%LOCALAPPDATA%`, or in
+/// `~/.local/state`. The first of these whose variable is set counts. `None` if none is.
 pub fn path() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let folder = set("XDG_STATE_HOME")

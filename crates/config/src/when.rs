@@ -74,7 +74,7 @@ enum Form {
 #[serde(rename_all = "lowercase", deny_unknown_fields, default)]
 #[schemars(rename = "ConditionTable", extend("minProperties" = 1))]
 struct Table {
-    /// A file or folder exists: its path in the folder of the session, or a glob such as `src/**/*.sql`.
+    /// A file or folder exists: its path in the folder in which the chain starts, or a glob such as `src/**/*.sql`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OneOrMore<FilePattern>")]
     file: Option<OneOrMore<FilePattern>>,

@@ -1,6 +1,6 @@
 //! Lock files: which package a project depends on, in which versions.
 //!
-//! They are searched upward from the folder of the session. The first folder that has one of the language ends the
+//! They are searched upward from the folder in which the chain starts. The first folder that has one of the language ends the
 //! search, so that a member of a workspace finds the file of the root.
 
 mod javascript;
@@ -51,7 +51,7 @@ pub(super) enum Found {
 /// A lock file that exists.
 #[derive(Debug)]
 pub(super) struct LockFile {
-    /// Its name if it is in the folder of the session, otherwise its path.
+    /// Its name if it is in the folder in which the chain starts, otherwise its path.
     pub(super) shown: String,
     /// What is in it, or a clause such as `is not UTF-8`.
     pub(super) packages: Result<Packages, String>,

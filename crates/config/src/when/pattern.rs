@@ -13,7 +13,7 @@ use super::{Surroundings, Verdict};
 /// The longest pattern, in bytes.
 const MAX_LENGTH: usize = 1024;
 
-/// How many folders below the folder of the session are searched for a glob with `**`.
+/// How many folders below the folder in which the chain starts are searched for a glob with `**`.
 const MAX_LEVELS: usize = 16;
 
 /// How many files and folders are searched for a glob. A test makes as many.
@@ -22,7 +22,7 @@ const MAX_ENTRIES: usize = if cfg!(test) { 500 } else { 50_000 };
 /// Folders that a search does not enter: a repository's data and what is built or installed.
 const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 
-/// A path or a glob in the folder of the session.
+/// A path or a glob in the folder in which the chain starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
@@ -50,12 +50,12 @@ impl FromStr for FilePattern {
         let drive = text.as_bytes().get(1) == Some(&b':');
         if text.starts_with(['/', '\\', '~']) || drive {
             return Err(format!(
-                "'{text}' is not relative: write a path in the folder of the session, such as \"src/main.rs\""
+                "'{text}' is not relative: write a path in the folder in which the chain starts, such as \"src/main.rs\""
             ));
         }
         if text.split(['/', '\\', '{', '}', ',']).any(|it| it == "..") {
             return Err(format!(
-                "'{text}' leads out of the folder of the session: a condition sees only files in it"
+                "'{text}' leads out of the folder in which the chain starts: a condition sees only files in it"
             ));
         }
         let pattern = FilePattern(text.to_owned());
