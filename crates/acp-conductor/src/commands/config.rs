@@ -158,10 +158,15 @@ fn edit(project: bool) -> Result<(), Failure> {
         return Err(Failure::of(ErrorKind::StartFailed, why));
     }
     check_file(&path)?;
-    if project {
-        return print(|out| writeln!(out, "It is not used before you allow it: conductor trust"));
+    if !project {
+        return Ok(());
     }
-    Ok(())
+    // The editor may have left a file as it was to which the user has agreed.
+    let surroundings = Surroundings::of_process(current_folder()?);
+    match Files::read(&surroundings).is_ok_and(|it| it.uses_project()) {
+        true => print(|out| writeln!(out, "It is used: you have agreed to it as it is")),
+        false => print(|out| writeln!(out, "It is not used before you allow it: conductor trust")),
+    }
 }
 
 fn create(path: &Path) -> Result<(), Failure> {

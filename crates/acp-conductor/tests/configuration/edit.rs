@@ -65,6 +65,12 @@ fn the_file_of_a_project_is_found_upward_or_created_here() {
         setup.printed(&["config", "path", "--project"]).trim(),
         path.to_str().expect("UTF-8")
     );
+    // A file to which the user has agreed is used if the editor leaves it as it is.
+    setup.printed(&["trust", "--yes"]);
+    let mut command = setup.command(&["config", "edit", "--project"]);
+    command.env("VISUAL", "true");
+    let printed = String::from_utf8_lossy(&finish(command).stdout).into_owned();
+    assert!(printed.contains("It is used"), "{printed}");
     std::fs::create_dir_all(setup.path("project/a/b")).expect("a folder");
     let mut command = setup.command(&["config", "path", "--project"]);
     command.current_dir(setup.path("project/a/b"));
