@@ -3,6 +3,8 @@
 use acp_proxy::Json;
 
 use super::strings::{self, Place};
+use super::writer::Marks;
+use crate::sessions::session_key;
 
 /// Members whose values name something. A changed name would name something else.
 const IDENTIFIERS: [&str; 32] = [
@@ -122,6 +124,8 @@ pub(super) struct Piece {
     /// The kind of update and the field: together with the id they name the stream.
     pub(super) kind: String,
     pub(super) id: String,
+    /// The sub-agent that has written the text. Empty for the agent itself, and where the id tells it.
+    pub(super) writer: String,
     /// Where the text stands in the update.
     pub(super) path: Vec<String>,
     pub(super) encoding: Encoding,
@@ -163,12 +167,20 @@ pub(super) fn replaced(kind: &str, update: &Json) -> Option<Piece> {
         }
     };
     let text = text.filter(Json::is_string).unwrap_or_else(|| Json::string(""));
-    let id = id_of(update).unwrap_or_default();
-    Some(Piece { kind: chunks, id, path: Vec::new(), encoding, text })
+    let (id, writer) = owner(update);
+    Some(Piece { kind: chunks, id, writer, path: Vec::new(), encoding, text })
+}
+
+/// The id of the text in an update, and the sub-agent that has written it.
+fn owner(update: &Json) -> (String, String) {
+    let marks = Marks::of(update);
+    let has_own_id = IDS.iter().any(|it| *it != "messageId" && update.member(it).is_some());
+    let writer = if has_own_id { String::new() } else { marks.writer() };
+    (id_of(update).unwrap_or_else(|| marks.message()), writer)
 }
 
 fn id_of(update: &Json) -> Option<String> {
-    IDS.iter().find_map(|it| update.member(it)?.text().map(|it| it.into_owned()))
+    IDS.iter().find_map(|it| Some(session_key(&update.member(it)?.text()?).into_owned()))
 }
 
 /// The pieces of streamed texts in an update of this kind.
@@ -183,13 +195,13 @@ pub(super) fn pieces(kind: &str, update: &Json) -> Vec<Piece> {
 }
 
 fn chunk(kind: &str, update: &Json) -> Option<Piece> {
-    let id = id_of(update);
+    let (id, writer) = owner(update);
     let (path, text, encoding): (&[&str], _, _) = match kind {
         "terminal_output_chunk" => (&["data"], update.member("data"), Encoding::Base64),
         _ => {
             let content = update.member("content")?;
             if is(content.member("type").as_ref(), "resource") {
-                return resource(kind, id, &content);
+                return resource(kind, &id, writer, &content);
             }
             let inner = if is(content.member("type").as_ref(), "content") {
                 content.member("content")
@@ -205,30 +217,31 @@ fn chunk(kind: &str, update: &Json) -> Option<Piece> {
     };
     let text = text.filter(Json::is_string)?;
     let path = path.iter().map(|it| (*it).to_owned()).collect();
-    Some(Piece { kind: kind.to_owned(), id: id.unwrap_or_default(), path, encoding, text })
+    Some(Piece { kind: kind.to_owned(), id, writer, path, encoding, text })
 }
 
 /// The text of an embedded file in a chunk. Several chunks with the same address are one text.
-fn resource(kind: &str, id: Option<String>, content: &Json) -> Option<Piece> {
+fn resource(kind: &str, id: &str, writer: String, content: &Json) -> Option<Piece> {
     let text = content.at(&["resource", "text"]).filter(Json::is_string)?;
     let uri = content.at(&["resource", "uri"]);
     let uri = uri.as_ref().and_then(Json::text).unwrap_or_default();
     let path = ["content", "resource", "text"].map(str::to_owned).to_vec();
-    let id = format!("{} {uri}", id.unwrap_or_default());
-    Some(Piece { kind: format!("{kind} resource"), id, path, encoding: Encoding::Plain, text })
+    let (kind, id) = (format!("{kind} resource"), format!("{id} {}", session_key(&uri)));
+    Some(Piece { kind, id, writer, path, encoding: Encoding::Plain, text })
 }
 
 /// Terminal output that an agent streams in `_meta`: `terminal_output` and `terminal_output_delta`.
 fn terminal_output(update: &Json) -> Vec<Piece> {
     let Some(meta) = update.member("_meta").filter(Json::is_object) else { return Vec::new() };
-    let id = update.member("toolCallId").and_then(|it| it.text().map(|it| it.into_owned()));
+    let id = update.member("toolCallId").and_then(|it| Some(session_key(&it.text()?).into_owned()));
     let id = id.unwrap_or_default();
     let names = meta.keys().into_iter().filter(|it| it.starts_with("terminal_output"));
     names
         .filter_map(|name| {
             let text = meta.at(&[&name, "data"]).filter(Json::is_string)?;
             let path = vec!["_meta".to_owned(), name.clone(), "data".to_owned()];
-            Some(Piece { kind: name, id: id.clone(), path, encoding: Encoding::Plain, text })
+            let (id, writer) = (id.clone(), String::new());
+            Some(Piece { kind: name, id, writer, path, encoding: Encoding::Plain, text })
         })
         .collect()
 }
@@ -252,25 +265,28 @@ pub(super) fn has_only(params: &Json, update: &Json, piece: &Piece) -> bool {
     is_plain && is_bare && known(params, &["sessionId", "update"])
 }
 
-/// The parameters of an update with only this piece, to send the rest of its text later.
+/// The parameters of an update with only this piece, to send the rest of its text later. Of `_meta`, it keeps what names the
+/// writer and the message: the rest, such as a count of tokens, was sent with its own update.
 pub(super) fn template(session: &Json, update: &Json, piece: &Piece) -> Json {
     let kind = match piece.path.first().map(String::as_str) {
         Some("_meta") => Some(Json::string("tool_call_update")),
         _ => update.member("sessionUpdate"),
     };
     let ids = IDS.iter().map(|it| (*it, update.member(it)));
-    let content = match piece.path.as_slice() {
+    let marks = Marks::of(update).meta();
+    let (content, meta) = match piece.path.as_slice() {
         [meta, name, _] if meta == "_meta" => {
-            let inner = update.at(&[meta, name]);
-            ("_meta", Some(Json::object([(name.as_str(), inner)])))
+            let marks = marks.unwrap_or(Json::EMPTY_OBJECT);
+            (None, Some(marks.with_at(&[name], update.at(&[meta, name]).as_ref())))
         }
-        [field] => (field.as_str(), update.member(field)),
-        _ => ("content", update.member("content")),
+        [field] => (Some((field.as_str(), update.member(field))), marks),
+        _ => (Some(("content", update.member("content"))), marks),
     };
-    let members = std::iter::once(("sessionUpdate", kind)).chain(ids).chain([content]);
+    let members = std::iter::once(("sessionUpdate", kind)).chain(ids).chain(content);
     // The text is filled in when it is sent.
     let path: Vec<&str> = piece.path.iter().map(String::as_str).collect();
-    let update = Json::object(members).with_at(&path, Some(&Json::string("")));
+    let update = Json::object(members.chain([("_meta", meta)]));
+    let update = update.with_at(&path, Some(&Json::string("")));
     Json::object([("sessionId", Some(session.clone())), ("update", Some(update))]).detached()
 }
 
