@@ -11,7 +11,7 @@ use secrets::{Findings, PLACEHOLDER};
 use super::options::OnAction;
 use super::places::{self, Piece, Searched};
 use super::report::{self, At, Report, What};
-use super::rules::Rules;
+use super::rules::{Direction, Rules};
 use super::streams::{self, Cause, Flushed, NewText, Streams};
 use super::strings;
 
@@ -98,7 +98,7 @@ impl Guard {
             Message::Notification(call) => {
                 let session = text(call.params.as_ref(), "sessionId");
                 self.before(from.opposite(), session.as_deref(), ahead);
-                let method = call.method.name().into_owned();
+                let method = self.label(call);
                 let findings = self.redact_call(Search::new(from.opposite(), &method), call);
                 let (toward, session) = (from.opposite(), session.as_deref());
                 let at = At { toward, requester: from, method: &method, session };
@@ -169,7 +169,7 @@ impl Guard {
         ahead: &mut Ahead<'_, '_>,
     ) -> Result<()> {
         let toward = from.opposite();
-        let method = call.method.name().into_owned();
+        let method = self.label(call);
         let session = text(call.params.as_ref(), "sessionId");
         let is_shown = SHOWN.contains(&method.as_str());
         match &session {
@@ -419,9 +419,25 @@ impl Guard {
         Ok(delivery)
     }
 
+    /// The name of a method, as it may stand in reports.
+    fn label(&self, call: &Call) -> String {
+        let name = call.method.name();
+        match places::is_acp(&name) {
+            true => name.into_owned(),
+            false => self.rules.in_actions.secrets.redact(&name).into_owned(),
+        }
+    }
+
     /// Redacts all strings of a request or notification.
     fn redact_call(&self, search: Search<'_>, call: &mut Call) -> Findings {
         let mut findings = Findings::default();
+        let name = call.method.name().into_owned();
+        if !places::is_acp(&name)
+            && let Some(new) =
+                self.secrets(search).secrets.redact_bytes(name.as_bytes(), &mut findings)
+        {
+            call.method = (&*String::from_utf8_lossy(&new)).into();
+        }
         if let Some(params) = &call.params
             && let Some(new) = self.redact(search, params.as_bytes(), &mut findings)
         {
@@ -435,15 +451,18 @@ impl Guard {
         findings
     }
 
-    /// The JSON text with redacted strings. `None` if there is no secret.
-    fn redact(&self, search: Search<'_>, json: &[u8], findings: &mut Findings) -> Option<Vec<u8>> {
-        let direction = match search.is_action {
+    /// What is searched for.
+    fn secrets(&self, search: Search<'_>) -> &Direction {
+        match search.is_action {
             true => &self.rules.in_actions,
             false => self.rules.toward(search.toward),
-        };
+        }
+    }
+
+    /// The JSON text with redacted strings. `None` if there is no secret.
+    fn redact(&self, search: Search<'_>, json: &[u8], findings: &mut Findings) -> Option<Vec<u8>> {
+        let direction = self.secrets(search);
         let secrets = &direction.secrets;
-        // Only the editor sends secrets on purpose.
-        let method = if search.toward == Side::Agent { search.method } else { "" };
         let may_be_cut = search.is_unfinished && secrets.has_own();
         if !search.has_snapshot && !may_be_cut && !secrets.may_be_in_json(json) {
             return None;
@@ -452,7 +471,7 @@ impl Guard {
             let is_snapshot = search.has_snapshot && is_terminal_snapshot(place);
             let searched = match is_snapshot {
                 true => Searched::All,
-                false => places::searched(method, place, quoted),
+                false => places::searched(search.toward, search.method, place, quoted),
             };
             let secrets = match searched {
                 Searched::All => secrets,

@@ -1,13 +1,13 @@
 //! Where text stands in messages: identifiers that must not change, and texts that come in pieces.
 
-use acp_proxy::Json;
+use acp_proxy::{Json, Side};
 
 use super::strings::{self, Place};
 use super::writer::Marks;
 use crate::sessions::session_key;
 
 /// Members whose values name something. A changed name would name something else.
-const IDENTIFIERS: [&str; 32] = [
+const IDENTIFIERS: [&str; 22] = [
     "sessionId",
     "parentSessionId",
     "toolCallId",
@@ -30,16 +30,117 @@ const IDENTIFIERS: [&str; 32] = [
     "currentModelId",
     "configId",
     "providerId",
-    "cursor",
-    "nextCursor",
-    "sessionUpdate",
-    "type",
-    "kind",
-    "status",
-    "state",
-    "stopReason",
-    "mimeType",
-    "cwd",
+];
+
+/// Members with a fixed choice of words. Extension methods may use these names for any text.
+const CHOICES: [&str; 6] = ["sessionUpdate", "type", "kind", "status", "state", "stopReason"];
+
+/// The words of these members. Any other word is searched.
+const WORDS: [&str; 58] = [
+    // `sessionUpdate`
+    "user_message_chunk",
+    "agent_message_chunk",
+    "agent_thought_chunk",
+    "user_message",
+    "agent_message",
+    "agent_thought",
+    "tool_call",
+    "tool_call_update",
+    "tool_call_content_chunk",
+    "plan",
+    "plan_update",
+    "available_commands_update",
+    "current_mode_update",
+    "config_option_update",
+    "session_info_update",
+    "usage_update",
+    "state_update",
+    "terminal_update",
+    "terminal_output_chunk",
+    "compaction_update",
+    "compaction_summary_chunk",
+    "notice",
+    // `type`
+    "text",
+    "image",
+    "audio",
+    "resource",
+    "resource_link",
+    "content",
+    "diff",
+    "terminal",
+    "http",
+    "sse",
+    "stdio",
+    "select",
+    "boolean",
+    // `kind`
+    "read",
+    "edit",
+    "delete",
+    "move",
+    "search",
+    "execute",
+    "think",
+    "fetch",
+    "switch_mode",
+    "other",
+    "allow_once",
+    "allow_always",
+    "reject_once",
+    "reject_always",
+    // `status`, `state` and `stopReason`
+    "pending",
+    "in_progress",
+    "completed",
+    "failed",
+    "idle",
+    "running",
+    "end_turn",
+    "max_tokens",
+    "cancelled",
+];
+
+/// Members that name something in the methods of ACP for sessions and MCP: the folder of a session, and the next page of a list.
+const NAMES_IN_ACP: [&str; 3] = ["cwd", "cursor", "nextCursor"];
+
+/// The methods of ACP that are frequent or that `filter` acts on. The name of any other method is searched.
+const METHODS: [&str; 35] = [
+    "session/update",
+    "session/prompt",
+    "session/cancel",
+    "session/request_permission",
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/fork",
+    "session/list",
+    "session/close",
+    "session/delete",
+    "session/set_mode",
+    "session/set_model",
+    "session/set_config_option",
+    "fs/read_text_file",
+    "fs/write_text_file",
+    "terminal/create",
+    "terminal/output",
+    "terminal/wait_for_exit",
+    "terminal/release",
+    "terminal/kill",
+    "mcp/connect",
+    "mcp/message",
+    "mcp/disconnect",
+    "_mcp/connect",
+    "_mcp/message",
+    "_mcp/disconnect",
+    "elicitation/create",
+    "elicitation/complete",
+    "initialize",
+    "authenticate",
+    "logout",
+    "auth/login",
+    "auth/logout",
+    "$/cancel_request",
 ];
 
 /// Members with data of any form. Nothing in them is an identifier of the protocol.
@@ -65,14 +166,23 @@ pub(super) enum Searched {
     Nothing,
 }
 
-/// What is searched in a string of a message.
-pub(super) fn searched(method: &str, place: Place<'_>, quoted: &[u8]) -> Searched {
+/// Whether a method has a name of ACP, which must not change.
+pub(super) fn is_acp(method: &str) -> bool {
+    METHODS.contains(&method)
+}
+
+/// What is searched in a string of a message that goes toward this side.
+pub(super) fn searched(toward: Side, method: &str, place: Place<'_>, quoted: &[u8]) -> Searched {
     if place.is_name {
         return Searched::All;
     }
     let Some((last, around)) = place.path.split_last() else { return Searched::All };
     let is_in = |names: &[&str], name: &[u8]| names.iter().any(|it| it.as_bytes() == name);
-    if WITH_SETTINGS.contains(&method) && place.path.iter().any(|it| is_in(&SETTINGS, it)) {
+    // Only the editor sends secrets on purpose.
+    if toward == Side::Agent
+        && WITH_SETTINGS.contains(&method)
+        && place.path.iter().any(|it| is_in(&SETTINGS, it))
+    {
         return Searched::Nothing;
     }
     if is_in(&["data", "blob"], last)
@@ -82,7 +192,13 @@ pub(super) fn searched(method: &str, place: Place<'_>, quoted: &[u8]) -> Searche
     {
         return Searched::Values;
     }
-    match is_in(&IDENTIFIERS, last) && !around.iter().any(|it| is_in(&FREE, it)) {
+    let is_extension = method.starts_with('_') && !is_acp(method);
+    let has_names = method.starts_with("session/") || method.ends_with("mcp/message");
+    let word = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+    let is_name = is_in(&IDENTIFIERS, last)
+        || has_names && is_in(&NAMES_IN_ACP, last)
+        || !is_extension && is_in(&CHOICES, last) && is_in(&WORDS, word);
+    match is_name && !around.iter().any(|it| is_in(&FREE, it)) {
         true => Searched::Nothing,
         false => Searched::All,
     }
