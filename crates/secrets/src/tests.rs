@@ -1,5 +1,6 @@
 mod borders;
 mod ranges;
+mod shapes;
 
 use super::*;
 
@@ -17,6 +18,10 @@ fn samples() -> Vec<(&'static str, String)> {
         ("openai", format!("sk-or-v1-{HEX}{HEX}")),
         ("google", format!("AIza{}", &BODY[..35])),
         ("github", format!("ghp_{}", &BODY[..36])),
+        ("github", format!("ghs_1234567_{}", installation_token())),
+        ("google", format!("AQ.Ab8RN6{BODY}_-")),
+        ("xai", format!("xai-{BODY}{BODY}")),
+        ("groq", format!("gsk_{BODY}{}", &BODY[..12])),
         ("github", format!("github_pat_{BODY}_{BODY}")),
         ("gitlab", format!("glpat-{}", &BODY[..20])),
         ("slack", "xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOp".to_owned()),
@@ -41,6 +46,11 @@ fn samples() -> Vec<(&'static str, String)> {
         ("jwt", format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.{BODY}")),
         ("private-key", private_key()),
     ]
+}
+
+/// A JSON web token.
+fn installation_token() -> String {
+    format!("eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiIxMjM0NTY3In0.{BODY}-_{BODY}")
 }
 
 fn private_key() -> String {
