@@ -355,12 +355,11 @@ impl Guard {
         let rules = self.rules.clone();
         let secrets = &rules.toward(Side::Editor).secrets;
         let params = call.params.clone().unwrap_or(Json::NULL);
-        let session_id = params.member("sessionId").unwrap_or(Json::NULL);
-        let session = session_id.text().unwrap_or_default().into_owned();
+        let session = text(Some(&params), "sessionId").unwrap_or_default();
         let update = params.member("update").unwrap_or(Json::NULL);
         let kind = update.member("sessionUpdate");
         let kind = kind.as_ref().and_then(Json::text).unwrap_or_default();
-        let pieces = places::pieces(&kind, &update);
+        let pieces = places::pieces(&kind, &params, &update);
         let is_last = streams::is_last_piece(&kind, &update);
         if let (true, Some(call)) = (is_last, text(Some(&update), "toolCallId")) {
             let flushed = self.streams.end_call(&session, &call, &pieces, secrets);
@@ -404,14 +403,16 @@ impl Guard {
             path.extend(piece.path.iter().map(String::as_str));
             call.params = call.params.take().map(|params| params.with_at(&path, Some(&text)));
         }
-        if let Some(text) = places::replaced(&kind, &update) {
+        if let Some(text) = places::replaced(&kind, &params, &update) {
             let evicted = self.streams.replace(&session, &text, search.is_unfinished, secrets);
             self.send(evicted, &session, ahead);
         }
-        let redacted = call.params.as_ref().and_then(|params| params.member("update"));
+        let redacted = call.params.clone().unwrap_or(Json::NULL);
         for piece in &pieces {
-            let template =
-                || places::template(&session_id, redacted.as_ref().unwrap_or(&update), piece);
+            let template = || {
+                let update = redacted.member("update").unwrap_or(Json::NULL);
+                places::template(&redacted, &update, piece)
+            };
             self.streams.keep_template(&session, piece, template);
         }
         let at = At::update(&session);

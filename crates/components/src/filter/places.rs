@@ -265,7 +265,7 @@ fn is(json: Option<&Json>, text: &str) -> bool {
 }
 
 /// The text of an update that replaces a text as a whole, as a piece of the stream that continues the text.
-pub(super) fn replaced(kind: &str, update: &Json) -> Option<Piece> {
+pub(super) fn replaced(kind: &str, params: &Json, update: &Json) -> Option<Piece> {
     let (chunks, member) = match kind {
         "tool_call" | "tool_call_update" => ("tool_call_content_chunk".to_owned(), "content"),
         "compaction_update" => ("compaction_summary_chunk".to_owned(), "summary"),
@@ -283,16 +283,26 @@ pub(super) fn replaced(kind: &str, update: &Json) -> Option<Piece> {
         }
     };
     let text = text.filter(Json::is_string).unwrap_or_else(|| Json::string(""));
-    let (id, writer) = owner(update);
+    let (id, writer) = owner(params, update);
     Some(Piece { kind: chunks, id, writer, path: Vec::new(), encoding, text })
 }
 
-/// The id of the text in an update, and the sub-agent that has written it.
-fn owner(update: &Json) -> (String, String) {
-    let marks = Marks::of(update);
+/// The id of the text in an update, and the sub-agent that has written it. `_meta` may stand in the notification, in the update
+/// and in its content.
+fn owner(params: &Json, update: &Json) -> (String, String) {
+    let content = update.member("content");
+    let marks: Vec<Marks> = [Some(params), Some(update), content.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(Marks::of)
+        .collect();
+    let joined = |of: fn(&Marks) -> String| {
+        let all: Vec<String> = marks.iter().map(of).filter(|it| !it.is_empty()).collect();
+        all.join(" ")
+    };
     let has_own_id = IDS.iter().any(|it| *it != "messageId" && update.member(it).is_some());
-    let writer = if has_own_id { String::new() } else { marks.writer() };
-    (id_of(update).unwrap_or_else(|| marks.message()), writer)
+    let writer = if has_own_id { String::new() } else { joined(Marks::writer) };
+    (id_of(update).unwrap_or_else(|| joined(Marks::message)), writer)
 }
 
 fn id_of(update: &Json) -> Option<String> {
@@ -300,9 +310,9 @@ fn id_of(update: &Json) -> Option<String> {
 }
 
 /// The pieces of streamed texts in an update of this kind.
-pub(super) fn pieces(kind: &str, update: &Json) -> Vec<Piece> {
+pub(super) fn pieces(kind: &str, params: &Json, update: &Json) -> Vec<Piece> {
     if kind.ends_with("_chunk") {
-        return chunk(kind, update).into_iter().collect();
+        return chunk(kind, params, update).into_iter().collect();
     }
     match kind {
         "tool_call" | "tool_call_update" => terminal_output(update),
@@ -310,8 +320,8 @@ pub(super) fn pieces(kind: &str, update: &Json) -> Vec<Piece> {
     }
 }
 
-fn chunk(kind: &str, update: &Json) -> Option<Piece> {
-    let (id, writer) = owner(update);
+fn chunk(kind: &str, params: &Json, update: &Json) -> Option<Piece> {
+    let (id, writer) = owner(params, update);
     let (path, text, encoding): (&[&str], _, _) = match kind {
         "terminal_output_chunk" => (&["data"], update.member("data"), Encoding::Base64),
         _ => {
@@ -383,7 +393,7 @@ pub(super) fn has_only(params: &Json, update: &Json, piece: &Piece) -> bool {
 
 /// The parameters of an update with only this piece, to send the rest of its text later. Of `_meta`, it keeps what names the
 /// writer and the message: the rest, such as a count of tokens, was sent with its own update.
-pub(super) fn template(session: &Json, update: &Json, piece: &Piece) -> Json {
+pub(super) fn template(params: &Json, update: &Json, piece: &Piece) -> Json {
     let kind = match piece.path.first().map(String::as_str) {
         Some("_meta") => Some(Json::string("tool_call_update")),
         _ => update.member("sessionUpdate"),
@@ -403,7 +413,12 @@ pub(super) fn template(session: &Json, update: &Json, piece: &Piece) -> Json {
     let path: Vec<&str> = piece.path.iter().map(String::as_str).collect();
     let update = Json::object(members.chain([("_meta", meta)]));
     let update = update.with_at(&path, Some(&Json::string("")));
-    Json::object([("sessionId", Some(session.clone())), ("update", Some(update))]).detached()
+    let members = [
+        ("sessionId", params.member("sessionId")),
+        ("update", Some(update)),
+        ("_meta", Marks::of(params).meta()),
+    ];
+    Json::object(members).detached()
 }
 
 /// Whether an update may be followed by a longer version of its texts.

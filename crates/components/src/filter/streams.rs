@@ -444,7 +444,7 @@ mod tests {
     fn piece(kind: &str, id: &str, text: &str) -> Piece {
         let update = json!({ "messageId": id, "content": { "type": "text", "text": text } });
         let update = Json::trusted(update.to_string());
-        places::pieces(kind, &update).remove(0)
+        places::pieces(kind, &Json::NULL, &update).remove(0)
     }
 
     /// Adds a text to a session in a turn. Returns what is sent of it.

@@ -30,10 +30,10 @@ enum Names {
 }
 
 impl Marks {
-    /// The marks of an update.
-    pub(super) fn of(update: &Json) -> Marks {
+    /// The marks in the `_meta` of an object.
+    pub(super) fn of(object: &Json) -> Marks {
         let mut marks = Marks::default();
-        if let Some(meta) = update.member("_meta").filter(Json::is_object) {
+        if let Some(meta) = object.member("_meta").filter(Json::is_object) {
             marks.collect(&meta, &mut Vec::new(), false);
             marks.writer.sort_by(|one, other| one.0.cmp(&other.0));
             marks.message.sort_by(|one, other| one.0.cmp(&other.0));

@@ -105,6 +105,41 @@ fn held_text_keeps_the_marks_of_its_text() {
     assert_eq!(talk.received("editor")[1]["params"]["update"]["_meta"], expected);
 }
 
+/// `_meta` may stand in the notification, in the update and in its content.
+#[test]
+fn a_sub_agent_may_be_named_anywhere_in_a_notification() {
+    let rest = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7aC0eF3hI6";
+    for place in ["", "/update", "/update/content"] {
+        let mut talk = Talk::new();
+        let request = talk.prompt("s", "hi");
+        let texts = [
+            ("1", "see ghp_"),
+            ("2", rest),
+            ("1", "."),
+            ("1", &GITHUB[..20]),
+            ("2", " "),
+            ("1", &GITHUB[20..]),
+        ];
+        for (parent, text) in texts {
+            let mut params =
+                json!({ "sessionId": "s", "update": chunk("agent_message_chunk", text) });
+            let object = params.pointer_mut(place).expect("an object");
+            object["_meta"] = json!({ "claudeCode": { "parentToolUseId": parent } });
+            talk.send("agent", &json!({ "method": "session/update", "params": params }));
+        }
+        talk.end(&request);
+        let received = talk.received("editor");
+        let of = |parent: &str| {
+            let meta = |it: &Value| it["params"].pointer(place).map(|it| it["_meta"].clone());
+            let expected = json!({ "claudeCode": { "parentToolUseId": parent } });
+            let own = received.iter().filter(|it| meta(it).as_ref() == Some(&expected));
+            said(&own.cloned().collect::<Vec<_>>())
+        };
+        assert_eq!(of("2"), format!("{rest} "), "{place}");
+        assert_eq!(of("1"), "see ghp_.[redacted:github]", "{place}");
+    }
+}
+
 /// Members of `_meta` that differ in each chunk do not cut a text.
 #[test]
 fn a_secret_in_chunks_with_other_marks_each_stays_hidden() {
