@@ -157,7 +157,7 @@ fn a_secret_in_chunks_with_other_marks_each_stays_hidden() {
     }
 }
 
-/// The updates of one tool call are one text, whoever is named in them.
+/// The updates of one tool call are one text, whether a sub-agent is named in them or not.
 #[test]
 fn the_output_of_a_tool_call_is_one_text() {
     let mut talk = Talk::new();

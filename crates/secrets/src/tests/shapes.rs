@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// Tests a text as a whole and in pieces of any size.
+/// Tests a text as a whole and in pieces of many sizes.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let secrets = Secrets::standard();
     assert_eq!(secrets.redact(text), expected, "{text}");
-    for size in 1..=text.len().min(80) {
+    for size in 1..=24 {
         let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
         assert_eq!(in_pieces(secrets, &pieces).0, expected, "{text:?} in pieces of {size}");
     }
@@ -88,4 +88,28 @@ fn short_private_keys_are_found_however_their_lines_end() {
     }
     let public = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----";
     check(public, public);
+}
+
+#[test]
+fn text_beside_a_token_does_not_hide_it() {
+    let github = format!("ghp_{}", &BODY[..36]);
+    for (secret, name) in [
+        (format!("{github}_example"), "github"),
+        (format!("{github}{}", "_".repeat(200)), "github"),
+        (format!("sk-proj-{BODY}T3BlbkFJ{BODY}{}", "-".repeat(200)), "openai"),
+        ("xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOp/example".to_owned(), "slack"),
+        ("glpat-aB3dE6gH9jK2mN5pQ8s-".to_owned(), "gitlab"),
+        ("glpat-aB3dE6gH9jK2mN5pQ8sT1vW4yZ7.01.aB3dE6gH9".to_owned(), "gitlab"),
+        (format!("SG.{}", &format!("{BODY}{BODY}")[..66]), "sendgrid"),
+        (format!("eyAiYWxnIjogIkhTMjU2IiB9.eyAic3ViIjogIjEifQ.{BODY}"), "jwt"),
+        (format!("ewogICJhbGciOiAiSFMyNTYiCn0.ew0KICAic3ViIjogIjEi.{BODY}"), "jwt"),
+        (format!("eyJhbGciOiJIUzI1NiJ9{}.eyJzdWIiOiIxIn0.{BODY}", BODY.repeat(20)), "jwt"),
+    ] {
+        let text = format!("a {secret}. b");
+        assert_eq!(
+            Secrets::standard().redact(&text),
+            format!("a [redacted:{name}]. b"),
+            "{secret}"
+        );
+    }
 }
