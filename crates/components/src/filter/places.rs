@@ -101,8 +101,19 @@ const WORDS: [&str; 58] = [
     "cancelled",
 ];
 
-/// Members that name something in the methods of ACP for sessions and MCP: the folder of a session, and the next page of a list.
-const NAMES_IN_ACP: [&str; 3] = ["cwd", "cursor", "nextCursor"];
+/// Methods with the folder of a session, or with the next page of a list.
+const WITH_NAMES: [&str; 7] = [
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/fork",
+    "session/list",
+    "mcp/message",
+    "_mcp/message",
+];
+
+/// The members of these methods that name them.
+const NAMES: [&str; 3] = ["cwd", "cursor", "nextCursor"];
 
 /// The methods of ACP that are frequent or that `filter` acts on. The name of any other method is searched.
 const METHODS: [&str; 35] = [
@@ -193,10 +204,9 @@ pub(super) fn searched(toward: Side, method: &str, place: Place<'_>, quoted: &[u
         return Searched::Values;
     }
     let is_extension = method.starts_with('_') && !is_acp(method);
-    let has_names = method.starts_with("session/") || method.ends_with("mcp/message");
     let word = quoted.get(1..quoted.len() - 1).unwrap_or_default();
     let is_name = is_in(&IDENTIFIERS, last)
-        || has_names && is_in(&NAMES_IN_ACP, last)
+        || WITH_NAMES.contains(&method) && is_in(&NAMES, last)
         || !is_extension && is_in(&CHOICES, last) && is_in(&WORDS, word);
     match is_name && !around.iter().any(|it| is_in(&FREE, it)) {
         true => Searched::Nothing,

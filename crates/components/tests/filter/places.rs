@@ -284,9 +284,6 @@ fn a_secret_in_a_member_with_a_choice_of_words_is_redacted() {
         assert_eq!(talk.one("editor")["params"], redacted, "{name}");
         talk.send("editor", &json!({ "id": 1, "method": "_x/y", "params": params }));
         assert_eq!(talk.one("agent")["params"], redacted, "{name}");
-        if name.starts_with('c') {
-            continue;
-        }
         let mut update =
             json!({ "sessionUpdate": "tool_call", "toolCallId": "c", "status": "completed" });
         update[name] = GITHUB.into();
