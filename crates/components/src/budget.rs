@@ -10,7 +10,7 @@ pub mod prices;
 pub mod report;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use acp_proxy::schema::{
@@ -109,6 +109,11 @@ pub struct Budget {
     /// How long to keep the days of the ledger.
     #[arg(long, value_name = "TIME", default_value = "90d")]
     keep: Interval,
+
+    /// The mark of this run in the ledger, which survives a restart of the component.
+    #[arg(skip)]
+    #[serde(skip)]
+    run: Arc<OnceLock<String>>,
 }
 
 /// What happens when a limit is reached.
@@ -221,6 +226,7 @@ impl Budget {
         let prices = self.prices.as_ref().and_then(|path| Prices::read(path).ok());
         let ledger = Ledger::new(folder, clock);
         ledger.prune(self.keep.0);
+        let run = self.run.get_or_init(ledger::random).clone();
         let rules = Rules {
             limits: self.limits(),
             warn_at: self.warn_at,
@@ -230,7 +236,7 @@ impl Budget {
             usage: self.usage,
         };
         let handle = Handle {
-            guard: Arc::new(Mutex::new(Guard::new(rules, ledger))),
+            guard: Arc::new(Mutex::new(Guard::new(rules, ledger, run))),
             questions: Arc::default(),
             ask_timeout: self.ask_timeout,
         };

@@ -2,7 +2,8 @@
 //!
 //! [`Filter`] has the options, `rules` builds the detectors from them, and `values` reads the exact values. `guard` sees every
 //! message and decides, `strings` finds the strings of a message, `places` knows which of them are identifiers or streams,
-//! `streams` holds the state of streamed texts, and `report` counts what was found.
+//! `writer` knows which sub-agent a stream belongs to, `streams` holds the state of streamed texts, and `report` counts what
+//! was found.
 
 mod guard;
 mod options;
@@ -12,6 +13,7 @@ mod rules;
 mod streams;
 mod strings;
 mod values;
+mod writer;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

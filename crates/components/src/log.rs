@@ -247,9 +247,9 @@ impl LogWriter {
         let line = json!({
             "time": now(),
             "level": level.name(),
-            "component": component,
+            "component": component.map(|it| shown(&it)),
             "kind": "log",
-            "message": text("message").map(|text| Secrets::standard().redact(&text).into_owned()),
+            "message": text("message").map(|it| shown(&it)),
             "data": data.map(|data| self.redacted(&data)),
         });
         self.put(line);
@@ -275,18 +275,17 @@ impl LogWriter {
         line.insert("from".into(), if from == Side::Editor { "editor" } else { "agent" }.into());
         line.insert("kind".into(), kind.into());
         if !method.is_empty() {
-            line.insert("method".into(), method.into());
+            line.insert("method".into(), shown(method).into());
         }
         if let Some(id) = id {
-            line.insert(
-                "id".into(),
-                serde_json::from_slice(id.json().as_bytes()).unwrap_or(Value::Null),
-            );
+            let mut id = serde_json::from_slice(id.json().as_bytes()).unwrap_or(Value::Null);
+            redact(&mut id, &[], false);
+            line.insert("id".into(), id);
         }
         let session = payload
             .and_then(|payload| payload.member("sessionId")?.text().map(|it| it.into_owned()));
         if let Some(session) = session {
-            line.insert("session".into(), session.into());
+            line.insert("session".into(), shown(&session).into());
         }
         line.insert("size".into(), payload.map_or(0, |payload| payload.as_bytes().len()).into());
         if let Some(took) = took {
@@ -397,9 +396,32 @@ impl WaitingLogs {
     }
 }
 
+/// A text without secrets.
+fn shown(text: &str) -> String {
+    Secrets::standard().redact(text).into_owned()
+}
+
+/// Redacts the secrets in the names of members. The names stay different from each other.
+fn redact_names(members: &mut Map<String, Value>) {
+    if !members.keys().any(|it| matches!(Secrets::standard().redact(it), Cow::Owned(_))) {
+        return;
+    }
+    for (name, value) in std::mem::take(members) {
+        let redacted = shown(&name);
+        let mut name = redacted.clone();
+        let mut number = 1;
+        while members.contains_key(&name) {
+            number += 1;
+            name = format!("{redacted} {number}");
+        }
+        members.insert(name, value);
+    }
+}
+
 fn redact(value: &mut Value, words: &[String], in_secret: bool) {
     match value {
         Value::Object(members) => {
+            redact_names(members);
             for (key, value) in members {
                 let lower = key.to_lowercase();
                 let secret = is_secret_name(key)

@@ -69,6 +69,31 @@ fn a_higher_level_logs_more() {
     assert!(trace.iter().all(|line| !line.to_string().contains("sesame")));
 }
 
+/// Agents and components may put a secret where a name is expected.
+#[test]
+fn a_secret_in_a_name_or_an_id_is_not_written() {
+    const TOKEN: &str = "ghp_aB3dE6gH9jK2mN5pQ8sT1vW4yZ7aC0eF3hI6";
+    let script = r#"
+        editor > {"id":"TOKEN","method":"_x/TOKEN","params":{"sessionId":"TOKEN","TOKEN":1,"x":{"TOKEN":[{"a TOKEN":2}],"TOKEN ":"x"}}}
+        agent  < {"id":"TOKEN","method":"_x/TOKEN","params":{"sessionId":"TOKEN","TOKEN":1,"x":{"TOKEN":[{"a TOKEN":2}],"TOKEN ":"x"}}}
+        agent  > {"id":"TOKEN","result":{"sessionId":"TOKEN"}}
+        editor < {"id":"TOKEN","result":{"sessionId":"TOKEN"}}
+        agent  > {"method":"_proxy/log","params":{"level":"warn","message":"is TOKEN","component":"of TOKEN","data":{"TOKEN":1,"k":{"TOKEN":"TOKEN"}}}}
+        agent  > {"method":"_x/y","params":{}}
+        editor < {"method":"_x/y","params":{}}
+    "#;
+    let lines = lines("names", &["--level", "trace"], &script.replace("TOKEN", TOKEN));
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    let text = serde_json::json!(lines).to_string();
+    assert!(!text.contains("aB3dE6"), "{text}");
+    assert_eq!(lines[0]["method"], "_x/[redacted:github]");
+    assert_eq!((&lines[0]["id"], &lines[0]["session"]), (&lines[1]["id"], &lines[1]["session"]));
+    // Members whose names have become equal are all there.
+    assert_eq!(lines[0]["says"]["x"]["[redacted:github] "], "x");
+    assert_eq!(lines[0]["says"]["x"]["[redacted:github]"][0]["a [redacted:github]"], 2);
+    assert_eq!(lines[2]["component"], "of [redacted:github]");
+}
+
 /// All other editors do not get them.
 #[test]
 fn an_editor_that_supports_log_messages_gets_them() {

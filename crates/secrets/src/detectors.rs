@@ -38,12 +38,12 @@ const TOKEN: Description = Description {
 };
 
 /// The detectors that are always on.
-pub(super) const STANDARD: [Description; 26] = [
+pub(super) const STANDARD: [Description; 29] = [
     Description {
         name: "aws-key",
         literals: &["AKIA", "ASIA", "ABIA", "ACCA"],
         at_word: true,
-        body: r"A[KSBC][IC]A[A-Z2-7]{16}(?:\b|_)",
+        body: r"A[KSBC][IC]A[A-Z0-9]{16}(?:\b|_)",
         ..TOKEN
     },
     Description {
@@ -75,10 +75,36 @@ pub(super) const STANDARD: [Description; 26] = [
         min_entropy: 3.0,
         ..TOKEN
     },
+    // Keys that are bound to a service account.
+    Description {
+        name: "google",
+        literals: &["AQ."],
+        at_word: true,
+        body: r"AQ\.[A-Za-z0-9_-]{32,}",
+        min_entropy: 3.0,
+        ..TOKEN
+    },
+    Description {
+        name: "xai",
+        literals: &["xai-"],
+        at_word: true,
+        body: r"xai-[A-Za-z0-9]{40,}",
+        min_entropy: 3.0,
+        ..TOKEN
+    },
+    Description {
+        name: "groq",
+        literals: &["gsk_"],
+        at_word: true,
+        body: r"gsk_[A-Za-z0-9]{40,}",
+        min_entropy: 3.0,
+        ..TOKEN
+    },
+    // A token of an installation may be the number of the app and a JSON web token: `ghs_123456_eyJ….eyJ….…`.
     Description {
         name: "github",
         literals: &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
-        body: r"gh[pousr]_[A-Za-z0-9_]{30,}",
+        body: r"gh[pousr]_(?:[0-9]{1,20}_ey[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]+){0,2}|[A-Za-z0-9_]{30,})",
         ..TOKEN
     },
     Description {

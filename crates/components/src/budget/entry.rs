@@ -1,12 +1,13 @@
 //! The lines of the ledger, and their sums.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
 use super::limits::Sum;
-use crate::sessions::Sessions;
+use crate::sessions::{Sessions, session_key};
 use crate::usage::{Certainty, Cost, Reading, Tokens};
 
 /// How many turns without an end are remembered.
@@ -55,6 +56,10 @@ pub struct Entry {
     /// The session.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub session: String,
+    /// A random mark of the run of the chain in which the session began. Agents in different chains may give their sessions
+    /// the same ids.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub run: String,
     /// `open`: whether the session is new. Earlier lines with the same id belong to another session.
     #[serde(skip_serializing_if = "is_false")]
     pub first: bool,
@@ -130,9 +135,44 @@ impl Entry {
         line
     }
 
+    /// The session, as the ledger tells it from others.
+    pub fn key(&self) -> SessionKey {
+        SessionKey { session: self.session.clone(), run: self.run.clone() }
+    }
+
     /// Reads a line. `None` if it is torn, or of another version.
     pub fn read(line: &[u8]) -> Option<Entry> {
         serde_json::from_slice(line).ok().filter(|entry: &Entry| entry.v == 1)
+    }
+}
+
+/// A session in the ledger: its id, and the run in which it began. Lines of earlier versions have no run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionKey {
+    /// The id, or the hash of a long one.
+    pub session: String,
+    /// The run.
+    pub run: String,
+}
+
+impl SessionKey {
+    /// The session with this id that began in a run.
+    pub fn new(session: &str, run: &str) -> SessionKey {
+        SessionKey { session: session_key(session).into_owned(), run: run.to_owned() }
+    }
+
+    /// The key in a table of sessions.
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        match self.run.as_str() {
+            "" => self.session.as_str().into(),
+            run => format!("{run}\n{}", self.session).into(),
+        }
+    }
+}
+
+impl From<&str> for SessionKey {
+    fn from(session: &str) -> SessionKey {
+        SessionKey::new(session, "")
     }
 }
 
@@ -165,6 +205,8 @@ impl LastTurn {
 /// The sums of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionTotals {
+    /// The session.
+    pub key: SessionKey,
     /// What it has consumed.
     pub sum: Sum,
     /// How many of its turns have ended with a known consumption.
@@ -193,6 +235,9 @@ impl SessionTotals {
         if entry.first {
             *self =
                 SessionTotals { has_begun: true, is_complete: true, ..SessionTotals::default() };
+        }
+        if self.key.session.is_empty() {
+            self.key = entry.key();
         }
         self.time.clone_from(&entry.time);
         if !entry.agent.is_empty() {
@@ -239,12 +284,13 @@ impl SessionTotals {
     }
 
     /// A line with these sums.
-    pub fn entry(&self, session: &str) -> Entry {
+    pub fn entry(&self) -> Entry {
         Entry {
             v: 1,
             event: Event::Sum,
             time: self.time.clone(),
-            session: session.to_owned(),
+            session: self.key.session.clone(),
+            run: self.key.run.clone(),
             agent: self.agent.clone(),
             first: self.has_begun,
             tokens: Some(self.sum.tokens),
@@ -292,7 +338,7 @@ pub struct Totals {
     /// How many turns are lost, or failed without a report.
     pub lost: u64,
     /// The turns without an end, with their sessions. They run, or were lost.
-    pub open: BTreeMap<String, String>,
+    pub open: BTreeMap<String, SessionKey>,
     /// The sums of the sessions.
     pub sessions: Sessions<SessionTotals>,
 }
@@ -306,7 +352,7 @@ impl Totals {
                     self.open.pop_first();
                     self.lost = self.lost.saturating_add(1);
                 }
-                self.open.insert(entry.turn.clone(), entry.session.clone());
+                self.open.insert(entry.turn.clone(), entry.key());
             }
             Event::End => {
                 self.open.remove(&entry.turn);
@@ -325,7 +371,7 @@ impl Totals {
             Event::Refused | Event::Day => {}
         }
         if !entry.session.is_empty() {
-            self.sessions.with(&entry.session, |it| it.state.apply(entry));
+            self.sessions.with(&entry.key().text(), |it| it.state.apply(entry));
         }
     }
 }

@@ -8,14 +8,14 @@ use acp_wire::printable::one_line;
 use jiff::civil::Date;
 use serde_json::json;
 
-use super::entry::{Entry, Event, SessionTotals};
+use super::entry::{Entry, Event, SessionKey, SessionTotals};
 use super::evidence::Evidence;
 use super::ledger::{Ledger, LedgerError};
 use super::limits::{Account, Limit, Percent, Period, Sum, amount, grouped};
 use super::prices::Prices;
 use super::{Uncounted, WhenSpent};
 use crate::agents::AgentInfo;
-use crate::sessions::{Origin, Sessions, session_key};
+use crate::sessions::{Origin, Sessions};
 use crate::usage::{Certainty, Delta, Meaning, Meter, Reading};
 
 /// The longest name of an agent, or of a reason, in the ledger.
@@ -37,6 +37,8 @@ pub(super) struct Rules {
 pub(super) struct Guard {
     pub(super) rules: Rules,
     ledger: Ledger,
+    /// The mark of this run in the ledger.
+    run: String,
     pub(super) meter: Meter,
     pub(super) agent: AgentInfo,
     pub(super) sessions: Sessions<Live>,
@@ -52,6 +54,8 @@ pub(super) struct Guard {
 pub(super) struct Live {
     /// The running turn, or the last one.
     turn: Option<Turn>,
+    /// The run in which the session began. `None` until that is looked up.
+    run: Option<String>,
     /// Whether the next turn is the first one of a new session.
     is_new: bool,
     /// Whether the user has said not to ask again.
@@ -92,11 +96,12 @@ pub(super) enum Decision {
 }
 
 impl Guard {
-    pub(super) fn new(rules: Rules, ledger: Ledger) -> Guard {
+    pub(super) fn new(rules: Rules, ledger: Ledger, run: String) -> Guard {
         let (meter, told_today) = (Meter::new(rules.usage), (ledger.today(), 0));
         Guard {
             rules,
             ledger,
+            run,
             meter,
             agent: AgentInfo::default(),
             sessions: Sessions::default(),
@@ -147,11 +152,16 @@ impl Guard {
         // If the ledger cannot be read, the next prompt is refused.
         let _ = self.ledger.refresh();
         if origin == Origin::New && !is_replay {
-            self.ledger.begin_session(session);
+            self.ledger.begin_session(&SessionKey::new(session, &self.run));
             self.sessions.close(session);
-            self.sessions.with(session, |it| it.state.is_new = true);
+            self.sessions.with(session, |it| {
+                (it.state.is_new, it.state.run) = (true, Some(self.run.clone()));
+            });
             self.meter.opened(session, origin, None);
             return;
+        }
+        if origin == Origin::Fork {
+            self.sessions.with(session, |it| it.state.run = Some(self.run.clone()));
         }
         let reading = self.reading(session);
         let origin = if is_replay { Origin::Unknown } else { origin };
@@ -168,8 +178,8 @@ impl Guard {
         if is_running {
             return;
         }
-        let key = session_key(session);
-        let open = self.ledger.totals().open.iter().filter(|(_, it)| **it == *key);
+        let key = self.key(session);
+        let open = self.ledger.totals().open.iter().filter(|(_, it)| **it == key);
         let lost: Vec<String> = open.map(|(turn, _)| turn.clone()).collect();
         for turn in lost {
             let entry = self.entry(Event::Lost, session, &turn);
@@ -178,9 +188,29 @@ impl Guard {
         }
     }
 
+    /// The session in the ledger.
+    fn key(&self, session: &str) -> SessionKey {
+        let known = self.sessions.with(session, |it| it.state.run.clone());
+        let run = known.unwrap_or_else(|| {
+            // A session that the ledger does not know began in this run, as far as it is known.
+            let agent: String = self.agent.name.trim().chars().take(MAX_NAME).collect();
+            let run = self.ledger.run_of(session, &self.run, &agent);
+            let run = run.unwrap_or_else(|| self.run.clone());
+            self.sessions.with(session, |it| it.state.run = Some(run.clone()));
+            run
+        });
+        SessionKey::new(session, &run)
+    }
+
+    /// The sums of a session in the ledger.
+    fn totals(&mut self, session: &str) -> SessionTotals {
+        let key = self.key(session);
+        self.ledger.session(key)
+    }
+
     /// The sums of a session that the agent has reported, if the ledger knows them.
     fn reading(&mut self, session: &str) -> Option<Reading> {
-        Some(self.ledger.session(session).reading).filter(|it| !it.is_empty())
+        Some(self.totals(session).reading).filter(|it| !it.is_empty())
     }
 
     /// A session could not be loaded.
@@ -200,7 +230,7 @@ impl Guard {
     /// The ledger cannot be read or written.
     pub(super) fn decide(&mut self, session: &str) -> Result<Decision, LedgerError> {
         self.ledger.refresh()?;
-        let totals = self.ledger.session(session);
+        let totals = self.totals(session);
         if let Some(error) = self.refuse_uncounted(&totals) {
             return Ok(Decision::Refuse(error));
         }
@@ -292,7 +322,7 @@ impl Guard {
         // With very many sessions, the meter may have forgotten this one. If the ledger does not know it either, it counts
         // from zero: a budget counts too much rather than too little.
         if !self.meter.knows(session) {
-            let SessionTotals { reading, has_begun, .. } = self.ledger.session(session);
+            let SessionTotals { reading, has_begun, .. } = self.totals(session);
             let is_known = has_begun || !reading.is_empty() || self.meter.has_forgotten();
             self.meter.opened(session, Origin::Unknown, is_known.then_some(reading));
         }
@@ -318,7 +348,7 @@ impl Guard {
         if !is_running || self.ledger.refresh().is_err() {
             return None;
         }
-        let totals = self.ledger.session(&session);
+        let totals = self.totals(&session);
         let account = self.accounts(&totals).into_iter().find(Account::is_spent)?;
         self.sessions.with(&session, |it| {
             it.state.turn.iter_mut().for_each(|turn| turn.is_cancelled = true);
@@ -358,7 +388,7 @@ impl Guard {
         });
         // If the ledger cannot be read, the next prompt is refused.
         let _ = self.ledger.refresh();
-        let totals = self.ledger.session(session);
+        let totals = self.totals(session);
         let is_unpaid = totals.last.turn == turn.id && totals.last.is_unpaid();
         self.evidence.end_turn(&why, is_unpaid);
         let mut notices = self.notices(session, &totals);
@@ -395,7 +425,7 @@ impl Guard {
         let day = turn.map_or_else(|| self.ledger.today(), |it| it.day);
         let id = match turn {
             Some(turn) => turn.id.clone(),
-            None => self.ledger.session(&delta.session).last.turn,
+            None => self.totals(&delta.session).last.turn,
         };
         let mut entry = self.entry(Event::Spent, &delta.session, &id);
         entry.late = turn.is_none_or(|it| !it.is_open);
@@ -483,9 +513,11 @@ impl Guard {
 
     fn entry(&self, event: Event, session: &str, turn: &str) -> Entry {
         let agent = format!("{} {}", self.agent.name, self.agent.version);
+        let SessionKey { session, run } = self.key(session);
         Entry {
             event,
-            session: session.to_owned(),
+            session,
+            run,
             turn: turn.to_owned(),
             agent: agent.trim().chars().take(MAX_NAME).collect(),
             ..Entry::default()

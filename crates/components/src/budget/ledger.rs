@@ -16,7 +16,7 @@ use aho_corasick::AhoCorasick;
 use jiff::Zoned;
 use jiff::civil::Date;
 
-use super::entry::{Entry, Event, SessionTotals, Totals};
+use super::entry::{Entry, Event, SessionKey, SessionTotals, Totals};
 use crate::append::{self, Identity, KeptFile};
 use crate::sessions::{Sessions, session_key};
 
@@ -208,32 +208,56 @@ impl Ledger {
     /// Adds a line to the sums if its file is not read any more.
     fn note(&self, day: Date, entry: &Entry) {
         if day != self.day && !entry.session.is_empty() {
-            self.totals.sessions.with(&entry.session, |it| it.state.apply(entry));
+            self.totals.sessions.with(&entry.key().text(), |it| it.state.apply(entry));
         }
     }
 
     /// The sums of a session, on all days.
-    pub fn session(&mut self, id: &str) -> SessionTotals {
-        let id = &*session_key(id);
-        let known = self.totals.sessions.with_known(id, |it| it.state.clone());
+    pub fn session(&mut self, key: impl Into<SessionKey>) -> SessionTotals {
+        let key = key.into();
+        let known = self.totals.sessions.with_known(&key.text(), |it| it.state.clone());
         if let Some(totals) = known.filter(|totals| totals.is_complete) {
             return totals;
         }
-        let mut totals = SessionTotals::default();
+        let mut totals = SessionTotals { key: key.clone(), ..SessionTotals::default() };
         for day in self.days_to_search() {
-            self.search(day, id, &mut totals);
+            let is_today = day == self.day;
+            let lines = self.search(day, &key.session, is_today);
+            lines.iter().filter(|it| it.run == key.run).for_each(|it| totals.apply(it));
         }
         totals.is_complete = true;
-        self.totals.sessions.with(id, |it| it.state = totals.clone());
+        self.totals.sessions.with(&key.text(), |it| it.state = totals.clone());
         totals
     }
 
     /// A new session begins, whatever the ledger says about this id.
-    pub fn begin_session(&mut self, id: &str) {
-        let id = &*session_key(id);
+    pub fn begin_session(&mut self, key: &SessionKey) {
+        let (key, text) = (key.clone(), key.text());
         let begun =
-            SessionTotals { is_complete: true, has_begun: true, ..SessionTotals::default() };
-        self.totals.sessions.with(id, |it| it.state = begun);
+            SessionTotals { key, is_complete: true, has_begun: true, ..SessionTotals::default() };
+        self.totals.sessions.with(&text, |it| it.state = begun);
+    }
+
+    /// The run in which a session began that this process has not begun: `own` if the ledger knows the session in it,
+    /// or else the last one in which an agent of this name had such a session.
+    pub fn run_of(&self, session: &str, own: &str, agent: &str) -> Option<String> {
+        let session = session_key(session);
+        let is_agent = |entry: &Entry| {
+            let version = entry.agent.strip_prefix(agent);
+            version.is_some_and(|it| it.is_empty() || it.starts_with(' '))
+        };
+        let mut last = None;
+        for day in self.days_to_search() {
+            for entry in self.search(day, &session, false) {
+                if entry.run == own {
+                    return Some(entry.run);
+                }
+                if agent.is_empty() || is_agent(&entry) {
+                    last = Some(entry.run);
+                }
+            }
+        }
+        last
     }
 
     /// Deletes files that are older than this number of days.
@@ -264,22 +288,20 @@ impl Ledger {
         days
     }
 
-    /// Adds the lines about a session in the file of a day.
-    fn search(&self, day: Date, id: &str, totals: &mut SessionTotals) {
-        let Ok(mut text) = read_all(&self.path(day)) else { return };
-        if day == self.day {
-            // The other lines are read by the next refresh.
+    /// The lines about a session in the file of a day. `only_read`: without those that the next refresh reads.
+    fn search(&self, day: Date, id: &str, only_read: bool) -> Vec<Entry> {
+        let mut text = read_all(&self.path(day)).unwrap_or_default();
+        if only_read {
             text.truncate(usize::try_from(self.offset).unwrap_or(usize::MAX));
         }
         // A session id with special characters is escaped in the file.
         let written = serde_json::to_string(id).unwrap_or_default();
-        let Ok(finder) = AhoCorasick::new([written]) else { return };
-        let lines = text.split(|it| *it == b'\n').filter(|line| line.len() <= MAX_LINE);
-        for entry in lines.filter(|line| finder.is_match(line)).filter_map(Entry::read) {
-            if entry.session == id {
-                totals.apply(&entry);
-            }
-        }
+        let finder = AhoCorasick::new([written]).ok();
+        let is_about = |line: &&[u8]| {
+            line.len() <= MAX_LINE && finder.as_ref().is_some_and(|it| it.is_match(*line))
+        };
+        let lines = text.split(|it| *it == b'\n').filter(is_about).filter_map(Entry::read);
+        lines.filter(|it| it.session == id).collect()
     }
 
     fn read_new_lines(&mut self, path: &Path) -> std::io::Result<()> {
@@ -423,18 +445,19 @@ fn compact(path: &Path, day: Date) -> std::io::Result<u64> {
     let mut sums = Vec::new();
     totals
         .sessions
-        .for_each(|id, session| sums.push((session.state.time.clone(), session.state.entry(id))));
+        .for_each(|_, session| sums.push((session.state.time.clone(), session.state.entry())));
     sums.sort_by(|(one, _), (other, _)| one.cmp(other));
     let time = sums.last().map(|(time, _)| time.clone()).unwrap_or_default();
     let mut text = head_line(day, &time);
     sums.iter().for_each(|(_, entry)| text += &entry.line());
-    for (turn, session) in &totals.open {
+    for (turn, key) in &totals.open {
         let open = Entry {
             v: 1,
             event: Event::Open,
             time: time.clone(),
             turn: turn.clone(),
-            session: session.clone(),
+            session: key.session.clone(),
+            run: key.run.clone(),
             ..Entry::default()
         };
         text += &open.line();
@@ -452,11 +475,17 @@ fn compact(path: &Path, day: Date) -> std::io::Result<u64> {
     Ok(text.len() as u64)
 }
 
-fn head_line(day: Date, time: &str) -> String {
+/// A random mark. Without random numbers, the number of the process is all that there is.
+pub(super) fn random() -> String {
     let mut random = [0; 8];
-    // Without a random number, the time tells the files apart.
-    let _ = getrandom::fill(&mut random);
-    let id = random.iter().map(|it| format!("{it:02x}")).collect();
+    match getrandom::fill(&mut random) {
+        Ok(()) => random.iter().map(|it| format!("{it:02x}")).collect(),
+        Err(_) => std::process::id().to_string(),
+    }
+}
+
+fn head_line(day: Date, time: &str) -> String {
+    let id = random();
     let (day, time) = (day.to_string(), time.to_owned());
     Entry { v: 1, event: Event::Day, day, id, time, ..Entry::default() }.line()
 }

@@ -7,6 +7,7 @@ use jiff::civil::Date;
 use serde::Serialize;
 
 use super::describe;
+use super::entry::SessionKey;
 use super::ledger::{Clock, days_in, path_of, totals_of};
 use super::limits::{Sum, amount};
 use crate::usage::{Certainty, Tokens};
@@ -132,29 +133,34 @@ fn read_day(folder: &Path, day: Date, only: Option<&str>) -> Result<DayReport, S
     let path = path_of(folder, day);
     let totals = totals_of(&path, usize::MAX)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let open = |session: &str| totals.open.values().filter(|it| *it == session).count() as u64;
+    let open = |key: &SessionKey| totals.open.values().filter(|it| *it == key).count() as u64;
     let mut sessions = Vec::new();
-    let mut sum =
-        Spent::new(&totals.sum, totals.turns, totals.lost.saturating_add(totals.open.len() as u64));
-    totals.sessions.for_each(|id, session| {
+    // Several chains may have a session with this id.
+    let (mut sum, mut turns, mut unknown) = (Sum::default(), 0_u64, 0_u64);
+    totals.sessions.for_each(|_, session| {
         let state = &session.state;
-        if only.is_some_and(|only| only != id) {
+        if only.is_some_and(|only| only != state.key.session) {
             return;
         }
-        let spent = Spent::new(&state.sum, state.turns, state.lost.saturating_add(open(id)));
-        if only.is_some() {
-            sum = spent.clone();
-        }
+        let state_unknown = state.lost.saturating_add(open(&state.key));
+        let spent = Spent::new(&state.sum, state.turns, state_unknown);
+        sum.add(&state.sum);
+        turns = turns.saturating_add(state.turns);
+        unknown = unknown.saturating_add(state_unknown);
         sessions.push(SessionReport {
-            session: id.to_owned(),
+            session: state.key.session.clone(),
             agent: state.agent.clone(),
             time: state.time.clone(),
             spent,
         });
     });
-    if only.is_some() && sessions.is_empty() {
-        sum = Spent::new(&Sum::default(), 0, 0);
-    }
+    let spent = match only {
+        Some(_) => Spent::new(&sum, turns, unknown),
+        None => {
+            let unknown = totals.lost.saturating_add(totals.open.len() as u64);
+            Spent::new(&totals.sum, totals.turns, unknown)
+        }
+    };
     sessions.sort_by(|one, other| (&one.time, &one.session).cmp(&(&other.time, &other.session)));
-    Ok(DayReport { day: day.to_string(), spent: sum, sessions })
+    Ok(DayReport { day: day.to_string(), spent, sessions })
 }

@@ -11,7 +11,7 @@ use secrets::{Findings, PLACEHOLDER};
 use super::options::OnAction;
 use super::places::{self, Piece, Searched};
 use super::report::{self, At, Report, What};
-use super::rules::Rules;
+use super::rules::{Direction, Rules};
 use super::streams::{self, Cause, Flushed, NewText, Streams};
 use super::strings;
 
@@ -98,7 +98,7 @@ impl Guard {
             Message::Notification(call) => {
                 let session = text(call.params.as_ref(), "sessionId");
                 self.before(from.opposite(), session.as_deref(), ahead);
-                let method = call.method.name().into_owned();
+                let method = self.label(call);
                 let findings = self.redact_call(Search::new(from.opposite(), &method), call);
                 let (toward, session) = (from.opposite(), session.as_deref());
                 let at = At { toward, requester: from, method: &method, session };
@@ -169,7 +169,7 @@ impl Guard {
         ahead: &mut Ahead<'_, '_>,
     ) -> Result<()> {
         let toward = from.opposite();
-        let method = call.method.name().into_owned();
+        let method = self.label(call);
         let session = text(call.params.as_ref(), "sessionId");
         let is_shown = SHOWN.contains(&method.as_str());
         match &session {
@@ -355,12 +355,11 @@ impl Guard {
         let rules = self.rules.clone();
         let secrets = &rules.toward(Side::Editor).secrets;
         let params = call.params.clone().unwrap_or(Json::NULL);
-        let session_id = params.member("sessionId").unwrap_or(Json::NULL);
-        let session = session_id.text().unwrap_or_default().into_owned();
+        let session = text(Some(&params), "sessionId").unwrap_or_default();
         let update = params.member("update").unwrap_or(Json::NULL);
         let kind = update.member("sessionUpdate");
         let kind = kind.as_ref().and_then(Json::text).unwrap_or_default();
-        let pieces = places::pieces(&kind, &update);
+        let pieces = places::pieces(&kind, &params, &update);
         let is_last = streams::is_last_piece(&kind, &update);
         if let (true, Some(call)) = (is_last, text(Some(&update), "toolCallId")) {
             let flushed = self.streams.end_call(&session, &call, &pieces, secrets);
@@ -404,14 +403,16 @@ impl Guard {
             path.extend(piece.path.iter().map(String::as_str));
             call.params = call.params.take().map(|params| params.with_at(&path, Some(&text)));
         }
-        if let Some(text) = places::replaced(&kind, &update) {
+        if let Some(text) = places::replaced(&kind, &params, &update) {
             let evicted = self.streams.replace(&session, &text, search.is_unfinished, secrets);
             self.send(evicted, &session, ahead);
         }
-        let redacted = call.params.as_ref().and_then(|params| params.member("update"));
+        let redacted = call.params.clone().unwrap_or(Json::NULL);
         for piece in &pieces {
-            let template =
-                || places::template(&session_id, redacted.as_ref().unwrap_or(&update), piece);
+            let template = || {
+                let update = redacted.member("update").unwrap_or(Json::NULL);
+                places::template(&redacted, &update, piece)
+            };
             self.streams.keep_template(&session, piece, template);
         }
         let at = At::update(&session);
@@ -419,9 +420,25 @@ impl Guard {
         Ok(delivery)
     }
 
+    /// The name of a method, as it may stand in reports.
+    fn label(&self, call: &Call) -> String {
+        let name = call.method.name();
+        match places::is_acp(&name) {
+            true => name.into_owned(),
+            false => self.rules.in_actions.secrets.redact(&name).into_owned(),
+        }
+    }
+
     /// Redacts all strings of a request or notification.
     fn redact_call(&self, search: Search<'_>, call: &mut Call) -> Findings {
         let mut findings = Findings::default();
+        let name = call.method.name().into_owned();
+        if !places::is_acp(&name)
+            && let Some(new) =
+                self.secrets(search).secrets.redact_bytes(name.as_bytes(), &mut findings)
+        {
+            call.method = (&*String::from_utf8_lossy(&new)).into();
+        }
         if let Some(params) = &call.params
             && let Some(new) = self.redact(search, params.as_bytes(), &mut findings)
         {
@@ -435,15 +452,18 @@ impl Guard {
         findings
     }
 
-    /// The JSON text with redacted strings. `None` if there is no secret.
-    fn redact(&self, search: Search<'_>, json: &[u8], findings: &mut Findings) -> Option<Vec<u8>> {
-        let direction = match search.is_action {
+    /// What is searched for.
+    fn secrets(&self, search: Search<'_>) -> &Direction {
+        match search.is_action {
             true => &self.rules.in_actions,
             false => self.rules.toward(search.toward),
-        };
+        }
+    }
+
+    /// The JSON text with redacted strings. `None` if there is no secret.
+    fn redact(&self, search: Search<'_>, json: &[u8], findings: &mut Findings) -> Option<Vec<u8>> {
+        let direction = self.secrets(search);
         let secrets = &direction.secrets;
-        // Only the editor sends secrets on purpose.
-        let method = if search.toward == Side::Agent { search.method } else { "" };
         let may_be_cut = search.is_unfinished && secrets.has_own();
         if !search.has_snapshot && !may_be_cut && !secrets.may_be_in_json(json) {
             return None;
@@ -452,7 +472,7 @@ impl Guard {
             let is_snapshot = search.has_snapshot && is_terminal_snapshot(place);
             let searched = match is_snapshot {
                 true => Searched::All,
-                false => places::searched(method, place, quoted),
+                false => places::searched(search.toward, search.method, place, quoted),
             };
             let secrets = match searched {
                 Searched::All => secrets,

@@ -1,11 +1,13 @@
 //! Where text stands in messages: identifiers that must not change, and texts that come in pieces.
 
-use acp_proxy::Json;
+use acp_proxy::{Json, Side};
 
 use super::strings::{self, Place};
+use super::writer::Marks;
+use crate::sessions::session_key;
 
 /// Members whose values name something. A changed name would name something else.
-const IDENTIFIERS: [&str; 32] = [
+const IDENTIFIERS: [&str; 22] = [
     "sessionId",
     "parentSessionId",
     "toolCallId",
@@ -28,16 +30,128 @@ const IDENTIFIERS: [&str; 32] = [
     "currentModelId",
     "configId",
     "providerId",
-    "cursor",
-    "nextCursor",
-    "sessionUpdate",
-    "type",
-    "kind",
-    "status",
-    "state",
-    "stopReason",
-    "mimeType",
-    "cwd",
+];
+
+/// Members with a fixed choice of words. Extension methods may use these names for any text.
+const CHOICES: [&str; 6] = ["sessionUpdate", "type", "kind", "status", "state", "stopReason"];
+
+/// The words of these members. Any other word is searched.
+const WORDS: [&str; 58] = [
+    // `sessionUpdate`
+    "user_message_chunk",
+    "agent_message_chunk",
+    "agent_thought_chunk",
+    "user_message",
+    "agent_message",
+    "agent_thought",
+    "tool_call",
+    "tool_call_update",
+    "tool_call_content_chunk",
+    "plan",
+    "plan_update",
+    "available_commands_update",
+    "current_mode_update",
+    "config_option_update",
+    "session_info_update",
+    "usage_update",
+    "state_update",
+    "terminal_update",
+    "terminal_output_chunk",
+    "compaction_update",
+    "compaction_summary_chunk",
+    "notice",
+    // `type`
+    "text",
+    "image",
+    "audio",
+    "resource",
+    "resource_link",
+    "content",
+    "diff",
+    "terminal",
+    "http",
+    "sse",
+    "stdio",
+    "select",
+    "boolean",
+    // `kind`
+    "read",
+    "edit",
+    "delete",
+    "move",
+    "search",
+    "execute",
+    "think",
+    "fetch",
+    "switch_mode",
+    "other",
+    "allow_once",
+    "allow_always",
+    "reject_once",
+    "reject_always",
+    // `status`, `state` and `stopReason`
+    "pending",
+    "in_progress",
+    "completed",
+    "failed",
+    "idle",
+    "running",
+    "end_turn",
+    "max_tokens",
+    "cancelled",
+];
+
+/// Methods with the folder of a session, or with the next page of a list.
+const WITH_NAMES: [&str; 7] = [
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/fork",
+    "session/list",
+    "mcp/message",
+    "_mcp/message",
+];
+
+/// The members of these methods that name them.
+const NAMES: [&str; 3] = ["cwd", "cursor", "nextCursor"];
+
+/// The methods of ACP that are frequent or that `filter` acts on. The name of any other method is searched.
+const METHODS: [&str; 35] = [
+    "session/update",
+    "session/prompt",
+    "session/cancel",
+    "session/request_permission",
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/fork",
+    "session/list",
+    "session/close",
+    "session/delete",
+    "session/set_mode",
+    "session/set_model",
+    "session/set_config_option",
+    "fs/read_text_file",
+    "fs/write_text_file",
+    "terminal/create",
+    "terminal/output",
+    "terminal/wait_for_exit",
+    "terminal/release",
+    "terminal/kill",
+    "mcp/connect",
+    "mcp/message",
+    "mcp/disconnect",
+    "_mcp/connect",
+    "_mcp/message",
+    "_mcp/disconnect",
+    "elicitation/create",
+    "elicitation/complete",
+    "initialize",
+    "authenticate",
+    "logout",
+    "auth/login",
+    "auth/logout",
+    "$/cancel_request",
 ];
 
 /// Members with data of any form. Nothing in them is an identifier of the protocol.
@@ -63,14 +177,23 @@ pub(super) enum Searched {
     Nothing,
 }
 
-/// What is searched in a string of a message.
-pub(super) fn searched(method: &str, place: Place<'_>, quoted: &[u8]) -> Searched {
+/// Whether a method has a name of ACP, which must not change.
+pub(super) fn is_acp(method: &str) -> bool {
+    METHODS.contains(&method)
+}
+
+/// What is searched in a string of a message that goes toward this side.
+pub(super) fn searched(toward: Side, method: &str, place: Place<'_>, quoted: &[u8]) -> Searched {
     if place.is_name {
         return Searched::All;
     }
     let Some((last, around)) = place.path.split_last() else { return Searched::All };
     let is_in = |names: &[&str], name: &[u8]| names.iter().any(|it| it.as_bytes() == name);
-    if WITH_SETTINGS.contains(&method) && place.path.iter().any(|it| is_in(&SETTINGS, it)) {
+    // Only the editor sends secrets on purpose.
+    if toward == Side::Agent
+        && WITH_SETTINGS.contains(&method)
+        && place.path.iter().any(|it| is_in(&SETTINGS, it))
+    {
         return Searched::Nothing;
     }
     if is_in(&["data", "blob"], last)
@@ -80,7 +203,12 @@ pub(super) fn searched(method: &str, place: Place<'_>, quoted: &[u8]) -> Searche
     {
         return Searched::Values;
     }
-    match is_in(&IDENTIFIERS, last) && !around.iter().any(|it| is_in(&FREE, it)) {
+    let is_extension = method.starts_with('_') && !is_acp(method);
+    let word = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+    let is_name = is_in(&IDENTIFIERS, last)
+        || WITH_NAMES.contains(&method) && is_in(&NAMES, last)
+        || !is_extension && is_in(&CHOICES, last) && is_in(&WORDS, word);
+    match is_name && !around.iter().any(|it| is_in(&FREE, it)) {
         true => Searched::Nothing,
         false => Searched::All,
     }
@@ -122,6 +250,8 @@ pub(super) struct Piece {
     /// The kind of update and the field: together with the id they name the stream.
     pub(super) kind: String,
     pub(super) id: String,
+    /// The sub-agent that has written the text. Empty for the agent itself, and where the id tells it.
+    pub(super) writer: String,
     /// Where the text stands in the update.
     pub(super) path: Vec<String>,
     pub(super) encoding: Encoding,
@@ -145,7 +275,7 @@ fn is(json: Option<&Json>, text: &str) -> bool {
 }
 
 /// The text of an update that replaces a text as a whole, as a piece of the stream that continues the text.
-pub(super) fn replaced(kind: &str, update: &Json) -> Option<Piece> {
+pub(super) fn replaced(kind: &str, params: &Json, update: &Json) -> Option<Piece> {
     let (chunks, member) = match kind {
         "tool_call" | "tool_call_update" => ("tool_call_content_chunk".to_owned(), "content"),
         "compaction_update" => ("compaction_summary_chunk".to_owned(), "summary"),
@@ -163,18 +293,36 @@ pub(super) fn replaced(kind: &str, update: &Json) -> Option<Piece> {
         }
     };
     let text = text.filter(Json::is_string).unwrap_or_else(|| Json::string(""));
-    let id = id_of(update).unwrap_or_default();
-    Some(Piece { kind: chunks, id, path: Vec::new(), encoding, text })
+    let (id, writer) = owner(params, update);
+    Some(Piece { kind: chunks, id, writer, path: Vec::new(), encoding, text })
+}
+
+/// The id of the text in an update, and the sub-agent that has written it. `_meta` may stand in the notification, in the update
+/// and in its content.
+fn owner(params: &Json, update: &Json) -> (String, String) {
+    let content = update.member("content");
+    let marks: Vec<Marks> = [Some(params), Some(update), content.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(Marks::of)
+        .collect();
+    let joined = |of: fn(&Marks) -> String| {
+        let all: Vec<String> = marks.iter().map(of).filter(|it| !it.is_empty()).collect();
+        all.join(" ")
+    };
+    let has_own_id = IDS.iter().any(|it| *it != "messageId" && update.member(it).is_some());
+    let writer = if has_own_id { String::new() } else { joined(Marks::writer) };
+    (id_of(update).unwrap_or_else(|| joined(Marks::message)), writer)
 }
 
 fn id_of(update: &Json) -> Option<String> {
-    IDS.iter().find_map(|it| update.member(it)?.text().map(|it| it.into_owned()))
+    IDS.iter().find_map(|it| Some(session_key(&update.member(it)?.text()?).into_owned()))
 }
 
 /// The pieces of streamed texts in an update of this kind.
-pub(super) fn pieces(kind: &str, update: &Json) -> Vec<Piece> {
+pub(super) fn pieces(kind: &str, params: &Json, update: &Json) -> Vec<Piece> {
     if kind.ends_with("_chunk") {
-        return chunk(kind, update).into_iter().collect();
+        return chunk(kind, params, update).into_iter().collect();
     }
     match kind {
         "tool_call" | "tool_call_update" => terminal_output(update),
@@ -182,14 +330,14 @@ pub(super) fn pieces(kind: &str, update: &Json) -> Vec<Piece> {
     }
 }
 
-fn chunk(kind: &str, update: &Json) -> Option<Piece> {
-    let id = id_of(update);
+fn chunk(kind: &str, params: &Json, update: &Json) -> Option<Piece> {
+    let (id, writer) = owner(params, update);
     let (path, text, encoding): (&[&str], _, _) = match kind {
         "terminal_output_chunk" => (&["data"], update.member("data"), Encoding::Base64),
         _ => {
             let content = update.member("content")?;
             if is(content.member("type").as_ref(), "resource") {
-                return resource(kind, id, &content);
+                return resource(kind, &id, writer, &content);
             }
             let inner = if is(content.member("type").as_ref(), "content") {
                 content.member("content")
@@ -205,30 +353,31 @@ fn chunk(kind: &str, update: &Json) -> Option<Piece> {
     };
     let text = text.filter(Json::is_string)?;
     let path = path.iter().map(|it| (*it).to_owned()).collect();
-    Some(Piece { kind: kind.to_owned(), id: id.unwrap_or_default(), path, encoding, text })
+    Some(Piece { kind: kind.to_owned(), id, writer, path, encoding, text })
 }
 
 /// The text of an embedded file in a chunk. Several chunks with the same address are one text.
-fn resource(kind: &str, id: Option<String>, content: &Json) -> Option<Piece> {
+fn resource(kind: &str, id: &str, writer: String, content: &Json) -> Option<Piece> {
     let text = content.at(&["resource", "text"]).filter(Json::is_string)?;
     let uri = content.at(&["resource", "uri"]);
     let uri = uri.as_ref().and_then(Json::text).unwrap_or_default();
     let path = ["content", "resource", "text"].map(str::to_owned).to_vec();
-    let id = format!("{} {uri}", id.unwrap_or_default());
-    Some(Piece { kind: format!("{kind} resource"), id, path, encoding: Encoding::Plain, text })
+    let (kind, id) = (format!("{kind} resource"), format!("{id} {}", session_key(&uri)));
+    Some(Piece { kind, id, writer, path, encoding: Encoding::Plain, text })
 }
 
 /// Terminal output that an agent streams in `_meta`: `terminal_output` and `terminal_output_delta`.
 fn terminal_output(update: &Json) -> Vec<Piece> {
     let Some(meta) = update.member("_meta").filter(Json::is_object) else { return Vec::new() };
-    let id = update.member("toolCallId").and_then(|it| it.text().map(|it| it.into_owned()));
+    let id = update.member("toolCallId").and_then(|it| Some(session_key(&it.text()?).into_owned()));
     let id = id.unwrap_or_default();
     let names = meta.keys().into_iter().filter(|it| it.starts_with("terminal_output"));
     names
         .filter_map(|name| {
             let text = meta.at(&[&name, "data"]).filter(Json::is_string)?;
             let path = vec!["_meta".to_owned(), name.clone(), "data".to_owned()];
-            Some(Piece { kind: name, id: id.clone(), path, encoding: Encoding::Plain, text })
+            let (id, writer) = (id.clone(), String::new());
+            Some(Piece { kind: name, id, writer, path, encoding: Encoding::Plain, text })
         })
         .collect()
 }
@@ -252,26 +401,34 @@ pub(super) fn has_only(params: &Json, update: &Json, piece: &Piece) -> bool {
     is_plain && is_bare && known(params, &["sessionId", "update"])
 }
 
-/// The parameters of an update with only this piece, to send the rest of its text later.
-pub(super) fn template(session: &Json, update: &Json, piece: &Piece) -> Json {
+/// The parameters of an update with only this piece, to send the rest of its text later. Of `_meta`, it keeps what names the
+/// writer and the message: the rest, such as a count of tokens, was sent with its own update.
+pub(super) fn template(params: &Json, update: &Json, piece: &Piece) -> Json {
     let kind = match piece.path.first().map(String::as_str) {
         Some("_meta") => Some(Json::string("tool_call_update")),
         _ => update.member("sessionUpdate"),
     };
     let ids = IDS.iter().map(|it| (*it, update.member(it)));
-    let content = match piece.path.as_slice() {
+    let marks = Marks::of(update).meta();
+    let (content, meta) = match piece.path.as_slice() {
         [meta, name, _] if meta == "_meta" => {
-            let inner = update.at(&[meta, name]);
-            ("_meta", Some(Json::object([(name.as_str(), inner)])))
+            let marks = marks.unwrap_or(Json::EMPTY_OBJECT);
+            (None, Some(marks.with_at(&[name], update.at(&[meta, name]).as_ref())))
         }
-        [field] => (field.as_str(), update.member(field)),
-        _ => ("content", update.member("content")),
+        [field] => (Some((field.as_str(), update.member(field))), marks),
+        _ => (Some(("content", update.member("content"))), marks),
     };
-    let members = std::iter::once(("sessionUpdate", kind)).chain(ids).chain([content]);
+    let members = std::iter::once(("sessionUpdate", kind)).chain(ids).chain(content);
     // The text is filled in when it is sent.
     let path: Vec<&str> = piece.path.iter().map(String::as_str).collect();
-    let update = Json::object(members).with_at(&path, Some(&Json::string("")));
-    Json::object([("sessionId", Some(session.clone())), ("update", Some(update))]).detached()
+    let update = Json::object(members.chain([("_meta", meta)]));
+    let update = update.with_at(&path, Some(&Json::string("")));
+    let members = [
+        ("sessionId", params.member("sessionId")),
+        ("update", Some(update)),
+        ("_meta", Marks::of(params).meta()),
+    ];
+    Json::object(members).detached()
 }
 
 /// Whether an update may be followed by a longer version of its texts.

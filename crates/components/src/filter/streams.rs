@@ -9,6 +9,7 @@ use secrets::{Findings, SecretStream, Secrets};
 
 use super::places::{self, Encoding, Piece};
 use super::strings;
+use crate::sessions::session_key;
 
 /// The maximum number of sessions. Those without a possible secret are forgotten first, and of them those that were not used for
 /// the longest time.
@@ -48,6 +49,7 @@ struct Session {
 struct Stream {
     kind: String,
     id: String,
+    writer: String,
     path: Vec<String>,
     encoding: Encoding,
     text: SecretStream,
@@ -114,7 +116,7 @@ impl Streams {
     /// The turn of a session ends. Sends what is held. An agent whose turn was cancelled may send the rest of a text later.
     pub(super) fn end(&mut self, session: &str, cause: Cause, secrets: &Secrets) -> Flushed {
         let flushed = self.flush(session, cause, &[], secrets);
-        if let Some(session) = self.sessions.get_mut(session) {
+        if let Some(session) = self.sessions.get_mut(&*session_key(session)) {
             (session.has_begun, session.in_turn) = (true, false);
         }
         flushed
@@ -122,7 +124,7 @@ impl Streams {
 
     /// The agent begins a turn, in ACP version 2. The texts of the turn before are over, and nothing of them is held.
     pub(super) fn on_busy(&mut self, session: &str) {
-        if let Some(session) = self.sessions.get_mut(session)
+        if let Some(session) = self.sessions.get_mut(&*session_key(session))
             && !std::mem::replace(&mut session.in_turn, true)
         {
             session.streams.clear();
@@ -132,14 +134,14 @@ impl Streams {
 
     /// Counts what was found in a session, for the notice at the end of the turn.
     pub(super) fn count(&mut self, session: &str, findings: &Findings) {
-        if let Some(session) = self.sessions.get_mut(session) {
+        if let Some(session) = self.sessions.get_mut(&*session_key(session)) {
             session.found.merge(findings);
         }
     }
 
     /// What was found in the turn of a session. Begins anew.
     pub(super) fn take_found(&mut self, session: &str) -> Findings {
-        let session = self.sessions.get_mut(session);
+        let session = self.sessions.get_mut(&*session_key(session));
         session.map(|it| std::mem::take(&mut it.found)).unwrap_or_default()
     }
 
@@ -164,7 +166,8 @@ impl Streams {
         secrets: &Secrets,
     ) -> Flushed {
         let mut flushed = Flushed::default();
-        let Some(session) = self.sessions.get_mut(session) else { return flushed };
+        let Some(session) = self.sessions.get_mut(&*session_key(session)) else { return flushed };
+        let call = &*session_key(call);
         session.streams.retain_mut(|stream| {
             let is_over = stream.id == call
                 && !places::is_message(&stream.kind)
@@ -186,9 +189,8 @@ impl Streams {
         secrets: &Secrets,
     ) -> Flushed {
         let mut flushed = Flushed::default();
-        let Some(session) = self.sessions.get_mut(session) else { return flushed };
-        let continues =
-            |it: &Stream| except.iter().any(|piece| piece.kind == it.kind && piece.id == it.id);
+        let Some(session) = self.sessions.get_mut(&*session_key(session)) else { return flushed };
+        let continues = |it: &Stream| except.iter().any(|piece| it.is_of(piece));
         for stream in session.streams.iter_mut().filter(|it| !continues(it)) {
             stream.flush(cause, secrets, &mut flushed);
         }
@@ -197,7 +199,7 @@ impl Streams {
 
     /// Forgets a session that was closed.
     pub(super) fn forget(&mut self, session: &str) {
-        self.sessions.remove(session);
+        self.sessions.remove(&*session_key(session));
     }
 
     /// Adds a piece to its text. `is_last`: nothing follows it.
@@ -247,11 +249,11 @@ impl Streams {
     ) -> Flushed {
         let bytes = decode(text).unwrap_or_default();
         let state = SecretStream::after(secrets, &bytes, is_unfinished);
-        if state.is_none() && !self.sessions.contains_key(session) {
+        if state.is_none() && !self.sessions.contains_key(&*session_key(session)) {
             return Flushed::default();
         }
         let (session, mut flushed) = self.session(session, secrets);
-        let is_known = session.streams.iter().any(|it| it.kind == text.kind && it.id == text.id);
+        let is_known = session.streams.iter().any(|it| it.is_of(text));
         if state.is_some() || is_known {
             session.stream(text, secrets, &mut flushed).text = state.unwrap_or_default();
         }
@@ -265,15 +267,15 @@ impl Streams {
         piece: &Piece,
         template: impl FnOnce() -> Json,
     ) {
-        let Some(session) = self.sessions.get_mut(session) else { return };
-        let found =
-            session.streams.iter_mut().find(|it| it.kind == piece.kind && it.id == piece.id);
+        let Some(session) = self.sessions.get_mut(&*session_key(session)) else { return };
+        let found = session.streams.iter_mut().find(|it| it.is_of(piece));
         if let Some(stream) = found.filter(|it| it.text.is_holding()) {
             stream.template = Some(template());
         }
     }
 
     fn session(&mut self, id: &str, secrets: &Secrets) -> (&mut Session, Flushed) {
+        let id = &*session_key(id);
         self.clock += 1;
         let mut flushed = Flushed::default();
         if !self.sessions.contains_key(id) {
@@ -311,7 +313,7 @@ impl Streams {
 impl Session {
     /// The text that a piece continues. It becomes the last one.
     fn stream(&mut self, piece: &Piece, secrets: &Secrets, flushed: &mut Flushed) -> &mut Stream {
-        let found = self.streams.iter().position(|it| it.kind == piece.kind && it.id == piece.id);
+        let found = self.streams.iter().position(|it| it.is_of(piece));
         if let Some(index) = found {
             let stream = self.streams.remove(index);
             self.streams.push(Stream { path: piece.path.clone(), ..stream });
@@ -319,8 +321,9 @@ impl Session {
             if self.streams.len() >= MAX_STREAMS {
                 self.make_room(secrets, flushed);
             }
-            // A secret may continue in the next message of the same kind.
-            let before = self.streams.iter().rfind(|it| it.kind == piece.kind);
+            // A secret may continue in the next message of the same kind and writer.
+            let is_before = |it: &&Stream| it.kind == piece.kind && it.writer == piece.writer;
+            let before = self.streams.iter().rfind(is_before);
             let text = match before.filter(|_| places::is_message(&piece.kind)) {
                 Some(before) => before.text.continued(),
                 None if self.has_begun && !self.has_lost => SecretStream::default(),
@@ -329,6 +332,7 @@ impl Session {
             self.streams.push(Stream {
                 kind: piece.kind.clone(),
                 id: piece.id.clone(),
+                writer: piece.writer.clone(),
                 path: piece.path.clone(),
                 encoding: piece.encoding,
                 text,
@@ -348,6 +352,11 @@ impl Session {
 }
 
 impl Stream {
+    /// Whether a piece continues this text.
+    fn is_of(&self, piece: &Piece) -> bool {
+        self.kind == piece.kind && self.id == piece.id && self.writer == piece.writer
+    }
+
     /// Whether more text may complete a secret.
     fn is_open(&self) -> bool {
         self.text.is_open() || self.text.may_be_rest()
@@ -435,7 +444,7 @@ mod tests {
     fn piece(kind: &str, id: &str, text: &str) -> Piece {
         let update = json!({ "messageId": id, "content": { "type": "text", "text": text } });
         let update = Json::trusted(update.to_string());
-        places::pieces(kind, &update).remove(0)
+        places::pieces(kind, &Json::NULL, &update).remove(0)
     }
 
     /// Adds a text to a session in a turn. Returns what is sent of it.
@@ -466,6 +475,20 @@ mod tests {
             say(&mut streams, &format!("t{number}"), "is ghp_aB3dE6g");
         }
         assert_eq!(say(&mut streams, "second", rest), "\"[redacted:rest], ok\"");
+    }
+
+    #[test]
+    fn long_ids_take_no_more_memory_than_short_ones() {
+        let (secrets, mut streams) = (Secrets::standard(), Streams::new(10, false));
+        let long = "x".repeat(200_000);
+        let piece = piece("agent_message_chunk", &long, "is ghp_aB3dE6g");
+        streams.push(&long, &piece, false, secrets, &mut Flushed::default());
+        let (session, texts) = streams.sessions.iter().next().expect("a session");
+        assert!(session.len() < 100 && texts.streams[0].id.len() < 100);
+        let flushed = streams.end(&long, Cause::End, secrets);
+        assert!(flushed.updates.is_empty() && flushed.findings.is_empty(), "there is no template");
+        streams.forget(&long);
+        assert!(streams.sessions.is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What passes the component at its own place in the chain: sizes, turns, tool calls, tokens and sessions.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use acp_proxy::{Call, Id, Json, Message, Outcome, Side};
@@ -9,7 +10,7 @@ use acp_wire::acp;
 use super::labels::{self, MessageKind, MethodNumber, Methods, OTHER, PermissionRequest};
 use super::registry::{Named, Registry, SeriesId};
 use crate::agents::AgentInfo;
-use crate::sessions::{DEFAULT_LIMIT, Sessions, session_key, text};
+use crate::sessions::{DEFAULT_LIMIT, Sessions, text};
 use crate::usage::{Certainty, Delta, MessageMeter};
 
 /// How many requests may be open. Further ones are not measured.
@@ -93,8 +94,8 @@ enum Purpose {
 #[derive(Debug, Default)]
 struct SessionState {
     turn: Option<Turn>,
-    /// The tool calls that have not ended, by id: the kind and the start.
-    calls: HashMap<String, (&'static str, Instant)>,
+    /// The tool calls that have not ended, by the hash of their id: the kind and the start.
+    calls: HashMap<u64, (&'static str, Instant)>,
     /// How full the context window is: from 0 to 1.
     context: Option<f64>,
     /// Whether the session is being loaded. The agent then repeats earlier messages.
@@ -345,7 +346,8 @@ impl Conversation {
 
     fn on_tool_call(&self, registry: &mut Registry, session: &str, update: &Json, now: Instant) {
         let Some(id) = text(Some(update), "toolCallId") else { return };
-        let id = session_key(&id).into_owned();
+        // Ids are long, and there may be many sessions with many calls.
+        let id = hash(&id);
         let kind = text(Some(update), "kind").map(|it| labels::one_of(&it, &TOOL_KINDS));
         let status = text(Some(update), "status").unwrap_or_default();
         let ended = FINAL.iter().find(|it| **it == status);
@@ -355,7 +357,7 @@ impl Conversation {
             if is_lost {
                 return (None, true);
             }
-            let call = calls.entry(id.clone()).or_insert((kind.unwrap_or("other"), now));
+            let call = calls.entry(id).or_insert((kind.unwrap_or("other"), now));
             call.0 = kind.unwrap_or(call.0);
             (ended.and_then(|_| calls.remove(&id)), false)
         });
@@ -409,6 +411,12 @@ impl Conversation {
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn count_call(

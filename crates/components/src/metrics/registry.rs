@@ -16,6 +16,9 @@ const MAX_VALUE: usize = 100;
 /// How much of a longer value is searched for secrets, in bytes. A secret at the limit is recognised by what follows.
 const MAX_SEARCHED: usize = 4 * MAX_VALUE;
 
+/// The longest description of a metric, in bytes.
+const MAX_HELP: usize = 200;
+
 /// What a metric measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -377,9 +380,12 @@ impl Registry {
     }
 }
 
-/// The description of a metric of another component.
+/// The description of a metric of another component. It is cut after its secrets are redacted, so that no part of one
+/// remains.
 fn help_text(help: &str) -> String {
-    printable::one_line(&Secrets::standard().redact(help))
+    let searched = &help[..help.floor_char_boundary(4 * MAX_HELP)];
+    let redacted = Secrets::standard().redact(searched);
+    printable::one_line(&redacted[..redacted.floor_char_boundary(MAX_HELP)])
 }
 
 /// Whether a name contains a secret of a well-known shape.

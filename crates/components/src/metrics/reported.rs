@@ -66,7 +66,6 @@ impl Reported {
             "its name is empty, longer than 100 bytes, or has other characters than a-z, A-Z, 0-9 and _",
         )?;
         let help = metric.help.as_deref().unwrap_or_default();
-        let help = &help[..help.floor_char_boundary(200)];
         let own = OWN.iter().find(|(own, own_kind, _)| *own == name && *own_kind == kind);
         let mut labels = vec![("component", component)];
         for (name, value) in &metric.labels {

@@ -189,6 +189,8 @@ fn no_secret_becomes_a_label_or_a_name() {
         for params in [
             format!(r#"{{"name":"n","labels":{{"a":"{secret}"}},"help":"{secret}"}}"#),
             format!(r#"{{"name":"cut","labels":{{"a":"{before} {secret}"}}}}"#),
+            format!(r#"{{"name":"long","help":"{before}{before} {before} {secret}"}}"#),
+            format!(r#"{{"name":"end","help":"{before}{before} {} {secret}"}}"#, &before[..20]),
             format!(r#"{{"name":"{secret}"}}"#),
             format!(r#"{{"name":"n","labels":{{"{secret}":"a"}}}}"#),
         ] {

@@ -73,6 +73,17 @@ pub(crate) fn noon() -> TestClock {
     TestClock::new("2026-11-16T12:00:00+01:00[Europe/Berlin]")
 }
 
+/// The component with these options.
+#[track_caller]
+pub(crate) fn budget(folder: &Folder, options: &str) -> Budget {
+    let ledger = folder.path().to_str().expect("UTF-8").to_owned();
+    let words = ["budget", "--ledger", &ledger].into_iter().map(str::to_owned);
+    let words = words.chain(options.split_whitespace().map(|it| it.replace('_', " ")));
+    let budget = Budget::try_parse_from(words).expect("valid options");
+    budget.check().expect("valid options");
+    budget
+}
+
 pub(crate) struct Chain {
     talk: Conversation,
     last_id: u64,
@@ -108,11 +119,12 @@ impl Chain {
 
     #[track_caller]
     pub(crate) fn without_session(folder: &Folder, options: &str, clock: &TestClock) -> Chain {
-        let ledger = folder.path().to_str().expect("UTF-8").to_owned();
-        let words = ["budget", "--ledger", &ledger].into_iter().map(str::to_owned);
-        let words = words.chain(options.split_whitespace().map(|it| it.replace('_', " ")));
-        let budget = Budget::try_parse_from(words).expect("valid options");
-        budget.check().expect("valid options");
+        Chain::of(&budget(folder, options), clock)
+    }
+
+    /// A chain with this component, which may have run before.
+    #[track_caller]
+    pub(crate) fn of(budget: &Budget, clock: &TestClock) -> Chain {
         let talk = Conversation::new(budget.build_with(clock.clock()));
         Chain { talk, last_id: 0, is_v2: false }
     }

@@ -1,8 +1,9 @@
 //! The component is restarted, or the whole conductor: the ledger has what was spent.
 
+use components::budget::report::{self, Days};
 use serde_json::json;
 
-use crate::chain::{Chain, DAY, Folder, TestClock, noon};
+use crate::chain::{Chain, DAY, Folder, TestClock, budget, noon};
 
 /// A component that the conductor has restarted: it gets the set-up of the session again.
 fn restarted(folder: &Folder, options: &str, agent: &str) -> Chain {
@@ -118,6 +119,93 @@ fn several_chains_share_the_limits_of_a_day() {
     let notices = other.turn("s", 50).notices;
     assert!(notices.contains("100 of 100 tokens today"), "{notices}");
     assert_eq!(one.refused("s")["data"]["spent"], 100);
+}
+
+/// Many agents number their sessions.
+#[test]
+fn sessions_of_different_chains_with_the_same_id_are_counted_apart() {
+    let folder = Folder::new();
+    let options = "--tokens-per-session 100";
+    let mut one = Chain::new(&folder, options, "codex");
+    one.turn("s", 60);
+    let mut other = Chain::new(&folder, options, "codex");
+    let notices = other.turn("s", 60).notices;
+    assert_eq!(notices, "");
+    let notices = one.turn("s", 40).notices;
+    assert!(notices.contains("100 of 100 tokens in this session"), "60 + 40: {notices}");
+    assert_eq!(one.refused("s")["data"]["spent"], 100);
+    other.turn("s", 40);
+    assert_eq!(other.refused("s")["data"]["spent"], 100);
+    // The day is common to both. `conductor spent` shows two sessions.
+    for only in [None, Some("s")] {
+        let days = report::read(folder.path(), Days::Last(1), only).expect("read");
+        assert_eq!((days[0].spent.total_tokens, days[0].spent.turns), (200, 4));
+        let sessions = days[0].sessions.iter().map(|it| (&*it.session, it.spent.total_tokens));
+        assert_eq!(sessions.collect::<Vec<_>>(), [("s", 100), ("s", 100)]);
+    }
+}
+
+#[test]
+fn a_later_run_goes_on_with_the_session_of_its_own_agent() {
+    let folder = Folder::new();
+    let options = "--tokens-per-session 100";
+    Chain::new(&folder, options, "codex").turn("s", 70);
+    Chain::new(&folder, options, "my-agent").turn("s", 5);
+    let load = |agent: &str| {
+        let mut chain = Chain::without_session(&folder, options, &noon());
+        chain.initialize(1, agent);
+        chain.ask("session/load", json!({ "sessionId": "s", "cwd": "/" }), json!({}));
+        chain
+    };
+    load("codex").turn("s", 20);
+    let mut chain = load("codex");
+    chain.turn("s", 10);
+    assert_eq!(chain.refused("s")["data"]["spent"], 100, "70 + 20 + 10");
+    let mut chain = load("my-agent");
+    chain.turn("s", 95);
+    assert_eq!(chain.refused("s")["data"]["spent"], 100, "5 + 95");
+    // An agent that has never had such a session.
+    let notices = load("goose").turn("s", 99).notices;
+    assert!(notices.contains("99 of 100 tokens"), "{notices}");
+}
+
+/// Another chain has begun a session with the same id since.
+#[test]
+fn a_restarted_component_goes_on_with_the_session_of_its_own_chain() {
+    let folder = Folder::new();
+    let budget = budget(&folder, "--tokens-per-session 100");
+    let mut chain = Chain::of(&budget, &noon());
+    chain.initialize(1, "codex");
+    chain.new_session("s");
+    chain.turn("s", 60);
+    drop(chain);
+    let mut other = Chain::new(&folder, "--tokens-per-session 100", "codex");
+    other.turn("s", 5);
+    let mut chain = Chain::of(&budget, &noon());
+    chain.initialize(1, "codex");
+    chain.replay_session("s");
+    chain.turn("s", 40);
+    assert_eq!(chain.refused("s")["data"]["spent"], 100);
+    let notices = other.turn("s", 94).notices;
+    assert!(notices.contains("99 of 100 tokens"), "{notices}");
+}
+
+/// A ledger of an earlier version.
+#[test]
+fn a_session_without_the_mark_of_a_run_goes_on() {
+    let folder = Folder::new();
+    Chain::new(&folder, "--tokens-per-session 100", "codex").turn("s", 70);
+    let path = folder.path().join(format!("{DAY}.jsonl"));
+    let lines = folder.lines(DAY).into_iter().map(|mut line| {
+        line.as_object_mut().expect("an object").remove("run");
+        format!("{line}\n")
+    });
+    std::fs::write(&path, lines.collect::<String>()).expect("written");
+    let mut chain = Chain::without_session(&folder, "--tokens-per-session 100", &noon());
+    chain.initialize(1, "codex");
+    chain.ask("session/load", json!({ "sessionId": "s", "cwd": "/" }), json!({}));
+    chain.turn("s", 30);
+    assert_eq!(chain.refused("s")["data"]["spent"], 100);
 }
 
 #[test]

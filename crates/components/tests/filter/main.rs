@@ -4,6 +4,7 @@ mod interruptions;
 mod options;
 mod places;
 mod streams;
+mod writers;
 
 use acp_proxy::script::Conversation;
 use clap::Parser;

@@ -273,6 +273,77 @@ fn a_secret_in_a_repeated_member_is_redacted() {
     assert!(!received.contains("aB3d"), "{received}");
 }
 
+/// Only the words of the protocol are left alone, and only in its own methods.
+#[test]
+fn a_secret_in_a_member_with_a_choice_of_words_is_redacted() {
+    let mut talk = Talk::new();
+    for name in ["type", "kind", "status", "state", "stopReason", "mimeType", "cursor", "cwd"] {
+        let redacted = json!({ "sessionId": GITHUB, "x": { name: "[redacted:github]" } });
+        let params = json!({ "sessionId": GITHUB, "x": { name: GITHUB } });
+        talk.send("agent", &json!({ "method": "_x/y", "params": params }));
+        assert_eq!(talk.one("editor")["params"], redacted, "{name}");
+        talk.send("editor", &json!({ "id": 1, "method": "_x/y", "params": params }));
+        assert_eq!(talk.one("agent")["params"], redacted, "{name}");
+        let mut update =
+            json!({ "sessionUpdate": "tool_call", "toolCallId": "c", "status": "completed" });
+        update[name] = GITHUB.into();
+        talk.update("s", update);
+        assert_eq!(talk.one("editor")["params"]["update"][name], "[redacted:github]", "{name}");
+    }
+    let request = talk.prompt("s", "hi");
+    talk.send("agent", &json!({ "id": request["id"], "result": { "stopReason": GITHUB } }));
+    assert_eq!(talk.one("editor")["result"]["stopReason"], "[redacted:github]");
+}
+
+/// A pattern or a value of the user may be a word of the protocol.
+#[test]
+fn the_words_of_the_protocol_are_never_changed() {
+    let mut talk = Talk::with(&["--pattern", "completed", "--pattern", "session/update"]);
+    let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "completed",
+        "status": "completed", "rawOutput": { "status": "completed" } });
+    talk.update("s", update.clone());
+    let received = talk.one("editor");
+    let mut expected = update;
+    expected["rawOutput"]["status"] = "[redacted:pattern]".into();
+    assert_eq!(received["params"]["update"], expected);
+    assert_eq!(received["method"], "session/update");
+}
+
+#[test]
+fn a_folder_and_a_page_of_sessions_keep_their_names() {
+    let mut talk = Talk::new();
+    let cwd = format!("/home/{GITHUB}");
+    let list = json!({ "cwd": cwd, "cursor": GITHUB });
+    talk.send("editor", &json!({ "id": 1, "method": "session/list", "params": list }));
+    let request = talk.one("agent");
+    assert_eq!(request["params"], list);
+    let result = json!({ "sessions": [{ "sessionId": "s", "cwd": cwd, "title": GITHUB }],
+        "nextCursor": GITHUB });
+    talk.send("agent", &json!({ "id": request["id"], "result": result }));
+    let mut expected = result;
+    expected["sessions"][0]["title"] = "[redacted:github]".into();
+    assert_eq!(talk.one("editor")["result"], expected);
+    // A command with a secret in its folder is refused.
+    let command = json!({ "sessionId": "s", "command": "ls", "cwd": cwd });
+    talk.send("agent", &json!({ "id": 2, "method": "terminal/create", "params": command }));
+    assert_eq!(talk.one("agent")["error"]["data"]["code"], "secret-blocked");
+}
+
+#[test]
+fn a_secret_in_the_name_of_a_method_does_not_get_through() {
+    let mut talk = Talk::new();
+    let method = format!("_x/{GITHUB}");
+    talk.send("agent", &json!({ "method": method, "params": {} }));
+    assert_eq!(talk.one("editor")["method"], "_x/[redacted:github]");
+    talk.send("editor", &json!({ "id": 1, "method": method, "params": {} }));
+    assert_eq!(talk.one("agent")["method"], "_x/[redacted:github]");
+    talk.send("agent", &json!({ "id": 2, "method": method, "params": {} }));
+    let answer = talk.one("agent");
+    assert_eq!(answer["error"]["data"]["secrets"], json!({ "github": 1 }));
+    assert!(!answer.to_string().contains(&GITHUB[4..12]), "{answer}");
+    assert_eq!(talk.received("editor"), [] as [Value; 0]);
+}
+
 /// Honest limits: docs/filter.md lists them.
 #[test]
 fn images_identifiers_and_encoded_secrets_are_not_searched() {
