@@ -24,7 +24,7 @@ import { allNamed } from './offers';
 import { configurationIn, findConductor, type Found } from './program';
 import { settings } from './settings';
 import { errorLine } from './stderr';
-import { setContext } from './small';
+import { setContext, why } from './small';
 import { takeOver } from './take-over';
 
 /** Why no chain runs, or that one does. */
@@ -89,11 +89,19 @@ export class ChainControl {
 
   /** Starts the chain. Two starts at a time are one. */
   start(): Promise<void> {
-    this.starting ??= this.tryStart().finally(() => {
+    this.starting ??= this.tryStart().catch((error: unknown) => this.cannotStart(error)).finally(() => {
       this.starting = null;
       this.changes.fire();
     });
     return this.starting;
+  }
+
+  /** Says what has kept the chain from starting. What was started of it ends. */
+  private async cannotStart(error: unknown): Promise<void> {
+    this.log.write('error', error instanceof Error ? error.stack ?? error.message : String(error));
+    await this.end().catch((another: unknown) => this.log.write('error', why(another)));
+    const remedy = 'Correct the settings of Conductor if they are the cause, and start the chain again. The log has the details.';
+    this.become({ is: 'wrongChain', problem: `The chain could not be started: ${why(error)}\n\n${remedy}` });
   }
 
   /** Whether the chain is being started. */
@@ -110,7 +118,7 @@ export class ChainControl {
     await this.starting;
     this.restarting = true;
     try {
-      await this.end();
+      await this.end().catch((error: unknown) => this.log.write('error', why(error)));
       const start = this.start();
       this.restarting = false;
       await start;
@@ -220,6 +228,11 @@ export class ChainControl {
     await this.act({ op: 'prompt', session, text, attachments: [] });
   }
 
+  /** Writes what is wrong with settings into the output. */
+  noteSettings(): void {
+    for (const note of settings.notes()) this.log.write('warn', note);
+  }
+
   private become(situation: Situation): void {
     this.situation = situation;
     if (situation.is !== 'on' && situation.is !== 'starting') {
@@ -235,6 +248,12 @@ export class ChainControl {
     const folder = usualFolder();
     if (!folder) return this.become({ is: 'noFolder' });
     this.become({ is: 'starting' });
+    this.noteSettings();
+    const problems = settings.problems();
+    if (problems.length) {
+      const remedy = 'Correct the settings. The chain starts then.';
+      return this.become({ is: 'wrongChain', problem: [...problems, remedy].join('\n\n') });
+    }
     const found = await this.program();
     if (!('path' in found)) return this.become({ is: 'noProgram', problem: found.problem });
     const chosen = await this.chosen();
@@ -252,7 +271,7 @@ export class ChainControl {
     const { chains, problems } = await this.configuration();
     const chosen = chosenChain(setting, allNamed(chains));
     if (chosen === null || 'chain' in chosen) return chosen;
-    return { problem: [chosen.problem, ...problems].join('\n\n') };
+    return { problem: [chosen.problem, ...settings.problemsOfChains(), ...problems].join('\n\n') };
   }
 
   private async open(program: string, spec: ChainSpec, folder: string): Promise<void> {

@@ -271,6 +271,7 @@ async function welcomeOf(control: ChainControl): Promise<{ welcome: Welcome; cho
       buttons: [
         { id: 'conductor.chooseChain', title: 'Choose another chain', main: true },
         { id: 'conductor.openSettings', title: 'Open settings' },
+        { id: 'conductor.startChain', title: 'Start again' }, log,
       ],
     });
     case 'stopped': return only({

@@ -70,6 +70,7 @@ function tellOnce({ situation }: ChainControl): void {
  * is asked, but only in the window that is used.
  */
 async function settingsChanged(chain: ChainControl, change: vscode.ConfigurationChangeEvent): Promise<void> {
+  if (change.affectsConfiguration('conductor')) chain.noteSettings();
   const names = ['path', 'chain', 'chains', 'options', 'environment'];
   if (chain.choosing || !names.some((name) => change.affectsConfiguration(`conductor.${name}`))) return;
   // VS Code may read its settings while the chain starts with those of before.
