@@ -1,5 +1,4 @@
 // The chain of this window: whether it can run, its start and its end. One `Editor` of the library for each start.
-import { join } from 'node:path';
 import * as vscode from 'vscode';
 import type { Editor, LinkHost } from 'acp-conductor-client';
 import { followEvents, describeEvent } from 'acp-conductor-client/events';
@@ -19,13 +18,14 @@ import { openFile } from './open';
 import { operations } from './operations';
 import { onPageRequest } from './page-requests';
 import { Panels } from './panels';
-import { foldersByUse, pathOf, shownPath, usualFolder } from './places';
+import { foldersByUse, pathOf, shownPath, shownWorkspace, usualFolder } from './places';
 import { allNamed } from './offers';
 import { configurationIn, findConductor, type Found } from './program';
 import { settings } from './settings';
 import { errorLine } from './stderr';
 import { setContext, why } from './small';
-import { takeOver } from './take-over';
+import { conversationFolders } from './storage';
+import { remember, takeOver } from './take-over';
 
 /** Why no chain runs, or that one does. */
 export type Situation =
@@ -38,6 +38,8 @@ export interface Run {
   folder: string;
   /** The session of before that goes on. */
   continues: string | null;
+  /** Sessions that other windows of the workspace show. */
+  elsewhere: readonly string[];
   editor: Editor;
   link: LinkHost;
   edits: Edits;
@@ -220,6 +222,12 @@ export class ChainControl {
     this.log.own({ event: 'session shown', session: id });
   }
 
+  /** A session of this window: the newest one that is open, or a new one. */
+  async ownSession({ editor, folder }: Run): Promise<string> {
+    const open = editor.topics.entries('sessions').filter(([, entry]) => entry.kind === 'session' && entry.state !== 'saved');
+    return open.at(-1)?.[0] ?? editor.newSession(folder);
+  }
+
   /** Sends a prompt to the session that the person looks at. */
   async prompt(text: string): Promise<void> {
     await this.ensure();
@@ -281,7 +289,7 @@ export class ChainControl {
     const keeper = this.keeper();
     // The components of a chain of the configuration depend on the folder.
     const identity = spec.configured ? chainWords(spec) : spec.components;
-    const kept = keeper?.load(identity) ?? { conversations: [], current: null };
+    const kept = keeper?.load(identity) ?? { conversations: [], current: null, elsewhere: [] };
     const folderOf = (session: string | null) => editor.folderOf(session);
     // The operations need the topics of the editor, and the editor needs the operations.
     const later: { edits: Edits | null } = { edits: null };
@@ -311,7 +319,7 @@ export class ChainControl {
     const { topics } = editor;
     const act = (action: Action) => this.act(action);
     this.run = {
-      spec, folder, editor, keeper, continues: kept.current,
+      spec, folder, editor, keeper, continues: kept.current, elsewhere: kept.elsewhere,
       link: new LinkHost(topics, () => ({ chat: true, title: spec.name, folder }), act),
       edits: later.edits,
       panels: new Panels(topics, {
@@ -356,15 +364,25 @@ export class ChainControl {
   }
 
   private keeper(): Keeper | null {
-    const storage = this.context.storageUri;
-    if (!storage) return null;
-    const folder = join(storage.fsPath, 'conversations');
-    takeOver(folder, this.context.globalState);
+    const { storageUri, globalState } = this.context;
+    if (!storageUri) return null;
+    const places = conversationFolders(storageUri.fsPath);
+    try {
+      takeOver(places, shownWorkspace(), globalState);
+    } catch (error) {
+      this.log.write('warn', `conversations of before were not taken over: ${why(error)}`);
+    }
     const conversations = () => this.run?.editor.conversations() ?? [];
-    return new Keeper(folder, settings.keptConversations, conversations, {
+    return new Keeper(places.own, places.others, settings.keptConversations, conversations, {
       problem: (text) => this.log.write('warn', text),
       kept: (count) => this.log.own({ event: 'kept', conversations: count }),
     });
+  }
+
+  /** The workspace has other folders now, and may be saved under another name later. */
+  foldersChanged(): void {
+    const { storageUri, globalState } = this.context;
+    if (this.run && storageUri) remember(conversationFolders(storageUri.fsPath), shownWorkspace(), globalState);
   }
 
   private follow(topic: string, change: { c: string; id?: string }): void {

@@ -116,6 +116,11 @@ class Page {
     if (this.told !== run && run.continues !== null && session === run.continues) {
       void this.webview.postMessage({ command: 'showSession', session } satisfies PageCommand);
     }
+    // The page remembers what another window goes on with.
+    if (this.told !== run && session !== null && run.elsewhere.includes(session)) {
+      const show = (own: string) => void this.webview.postMessage({ command: 'showSession', session: own } satisfies PageCommand);
+      this.control.ownSession(run).then(show, () => {});
+    }
     this.told = run;
     for (const command of this.held.splice(0)) void this.webview.postMessage(command);
   }

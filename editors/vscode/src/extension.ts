@@ -48,6 +48,7 @@ function make(context: vscode.ExtensionContext, log: Log): Parts {
       if (chain.situation.is === 'untrusted') void chain.start();
     }),
     vscode.workspace.onDidChangeWorkspaceFolders(() => {
+      chain.foldersChanged();
       if (chain.situation.is === 'noFolder') void chain.start();
     }),
     vscode.workspace.onDidChangeConfiguration((change) => void settingsChanged(chain, change)),
