@@ -105,6 +105,14 @@ export class Editor {
     return this.core.surface.folderOfPanel(id);
   }
 
+  /**
+   * For operations of the host: the path of a file that may be read. For one outside of the folder, the library asks the person in
+   * the session. An error says that it may not be read.
+   */
+  allowed(path: string, session: string | null, signal: AbortSignal): Promise<string> {
+    return this.requests.allowed(path, 'read', { sessionId: session }, signal);
+  }
+
   /** Does what a person asks for. The results are those of `Action`. An error has a text for people. */
   async do(asked: Action): Promise<unknown> {
     const { core, sessions, turns } = this;

@@ -304,7 +304,7 @@ export class ChainControl {
       client: { name: 'conductor-vscode', title: 'Conductor for VS Code', version: this.version },
       host: {
         ...fileHost(folder, log), terminals: true, panels: true, comments: true,
-        operations: operations({ log, edits, folderOf }),
+        operations: operations({ log, edits, folderOf, allowed: (...words) => editor.allowed(...words) }),
       },
       restored: kept.conversations,
       ...(kept.current === null ? {} : { continue: kept.current }),

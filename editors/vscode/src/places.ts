@@ -134,3 +134,7 @@ export async function isInWorkspace(path: string): Promise<boolean> {
   }
   return false;
 }
+
+/** The error about a file that the setting denies. */
+export const deniedOutside = (path: string): string => (
+  `${path} is outside of the workspace, and the setting conductor.files.outside denies it`);

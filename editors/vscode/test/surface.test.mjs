@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { atEnd, openWindow, server, sharedWindow, test, until } from './harness.mjs';
+import { atEnd, openWindow, project, server, sharedWindow, test, until } from './harness.mjs';
 import { scriptedAgent } from '../../../web/test/scripted.mjs';
 
 const files = {
@@ -61,6 +61,22 @@ test('a panel is a tab: it is shown, updated, used, read and closed', async (t) 
   await window.tab('Plan C').waitFor();
   await agent.request('_scp/html_panel/clear', { id: 'plan' });
   await window.tab('Plan C').waitFor({ state: 'detached' });
+});
+
+test('an operation about a file outside of the workspace is asked for', async (t) => {
+  const { agent, window } = await windowWithAgent(t);
+  const path = join(await project({ t, files: { 'outside.txt': 'not yours\n' } }), 'outside.txt');
+  const open = () => agent.request('_scp/ide_operation/open-file', { url: path, sessionId: 's1' });
+  const answer = (name) => window.chat().locator('[data-permission][data-ready="true"]').getByRole('button', { name }).click();
+  const refused = assert.rejects(open(), /permission denied/);
+  await window.chat().getByText(`Read ${path}, which is outside of the folder of the project`).first().waitFor();
+  await answer('Reject');
+  await refused;
+  assert.equal(await window.tab('outside.txt').count(), 0);
+  const opened = open();
+  await answer('Allow once');
+  await opened;
+  await window.tab('outside.txt').waitFor();
 });
 
 test('a link in a panel opens a file at its line, beside the panel', async (t) => {
