@@ -79,6 +79,30 @@ test('an operation about a file outside of the workspace is asked for', async (t
   await window.tab('outside.txt').waitFor();
 });
 
+test('a link in a panel opens its address as it is written', async (t) => {
+  const { agent, window } = await windowWithAgent(t);
+  const address = 'https://link.example/a%2Fb%20c/%C3%A4?to=x%26y%3D1&q=%23%2B+#part%2F2';
+  const opened = [];
+  const context = window.page.context();
+  await context.route('https://link.example/**', (route) => {
+    opened.push(route.request().url());
+    return route.fulfill({ body: 'the page' });
+  });
+  t.after(() => context.unroute('https://link.example/**'));
+  await agent.request('_scp/html_panel/show', {
+    id: 'links', label: 'Links', contents: `<p><a href="${address.replaceAll('&', '&amp;')}">the page</a></p>` });
+  const popup = context.waitForEvent('page');
+  await shown(window).getByText('the page').click();
+  // VS Code asks first.
+  await window.dialog(/^Open$/).click();
+  const page = await popup;
+  await until(() => opened.length > 0, 'the request for the page');
+  await until(() => page.url() !== 'about:blank', 'the address of the page');
+  assert.equal(page.url(), address);
+  await page.close();
+  await agent.request('_scp/html_panel/clear', { id: 'links' });
+});
+
 test('a link in a panel opens a file at its line, beside the panel', async (t) => {
   const { agent, window } = await windowWithAgent(t);
   await agent.request('_scp/html_panel/show', {
