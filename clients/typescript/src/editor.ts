@@ -21,6 +21,8 @@ export interface EditorOptions {
   program: Program;
   /** The folder of the project. */
   folder: string;
+  /** The other folders of the project: earlier sessions in them are listed, too. */
+  otherFolders?: () => readonly string[];
   /** The names of the components, the agent last. */
   components: string[];
   client: { name: string; title: string; version: string };
@@ -75,7 +77,7 @@ export class Editor {
     this.core.skipIds(last.entry);
     this.requests = new Requests(this.core, program.env ?? process.env, last.terminal);
     this.turns = new Turns(this.core, this.requests);
-    this.sessions = new Sessions(this.core, this.requests, this.turns, folder, last.turns);
+    this.sessions = new Sessions(this.core, this.requests, this.turns, folder, last.turns, () => options.otherFolders?.() ?? []);
   }
 
   /** Starts the program, greets it, and opens the first session. */

@@ -18,7 +18,7 @@ import { openFile } from './open';
 import { operations } from './operations';
 import { onPageRequest } from './page-requests';
 import { Panels } from './panels';
-import { foldersByUse, pathOf, shownPath, shownWorkspace, usualFolder } from './places';
+import { foldersByUse, pathOf, shownPath, shownWorkspace, usualFolder, workspaceFolders } from './places';
 import { allNamed } from './offers';
 import { configurationIn, findConductor, type Found } from './program';
 import { settings } from './settings';
@@ -300,6 +300,7 @@ export class ChainControl {
     const editor = new Editor({
       program: { command: program, args: this.words(spec), cwd: folder, env: settings.environment() },
       folder,
+      otherFolders: () => workspaceFolders().map(({ uri }) => uri.fsPath),
       components: namesOf(spec),
       client: { name: 'conductor-vscode', title: 'Conductor for VS Code', version: this.version },
       host: {
@@ -382,6 +383,8 @@ export class ChainControl {
   /** The workspace has other folders now, and may be saved under another name later. */
   foldersChanged(): void {
     const { storageUri, globalState } = this.context;
+    // The sessions of a new folder are listed.
+    this.run?.editor.do({ op: 'listSessions' }).catch(() => {});
     if (this.run && storageUri) remember(conversationFolders(storageUri.fsPath), shownWorkspace(), globalState);
   }
 
