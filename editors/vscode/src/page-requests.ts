@@ -21,15 +21,16 @@ export function onPageRequest(control: ChainControl, message: object, panel: str
     return typeof value === 'string' ? value : null;
   };
   const path = text('path');
+  const tell = (error: unknown): void => void messages.warn(why(error));
   switch (member('host')) {
     case 'openFile': {
       const line = member('line');
-      if (path !== null) void control.openFile(path, typeof line === 'number' ? line : null, panel);
+      if (path !== null) control.openFile(path, typeof line === 'number' ? line : null, panel).catch(tell);
       return;
     }
     case 'openDiff': {
       const after = text('new');
-      if (path !== null && after !== null) void control.showDiff(path, text('old'), after);
+      if (path !== null && after !== null) control.showDiff(path, text('old'), after).catch(tell);
       return;
     }
     case 'openPanel': return control.run?.panels.reveal(text('id') ?? '');
