@@ -373,7 +373,7 @@ export class ChainControl {
     } catch (error) {
       this.log.write('warn', `conversations of before were not taken over: ${why(error)}`);
     }
-    const conversations = () => this.run?.editor.conversations() ?? [];
+    const conversations = () => this.run?.editor.conversations() ?? null;
     return new Keeper(places.own, places.others, settings.keptConversations, conversations, {
       problem: (text) => this.log.write('warn', text),
       kept: (count) => this.log.own({ event: 'kept', conversations: count }),

@@ -86,7 +86,8 @@ export class Keeper {
     /** The folders of other windows of the workspace, open or not. */
     private readonly others: readonly string[],
     private readonly most: () => number,
-    private readonly source: () => Conversation[],
+    /** The conversations, or null while there is no editor that has them. */
+    private readonly source: () => Conversation[] | null,
     private readonly report: { problem(text: string): void; kept(conversations: number): void },
   ) {}
 
@@ -174,6 +175,7 @@ export class Keeper {
     if (this.changed.size === 0 && this.forgotten.size === 0 && !this.currentChanged) return;
     const started = Date.now();
     const all = this.source();
+    if (!all) return;
     const kept = chosen(all, this.most());
     this.attempt(() => {
       if (this.most() > 0) this.writeChanges(kept);
@@ -201,6 +203,9 @@ export class Keeper {
 
   private removeOthers(all: readonly Conversation[], kept: ReadonlySet<string>): void {
     for (const id of this.forgotten) if (!kept.has(id)) this.removeAll(fileName(id));
+    // What was begun to be written there was deleted.
+    const known = new Set(all.map(({ id }) => id));
+    for (const id of this.changed) if (!known.has(id)) this.remove(this.own, fileName(id));
     for (const conversation of all.filter(({ id }) => !kept.has(id))) {
       const name = fileName(conversation.id);
       // Above the limit: another window may have gone on with it, so its file stays until the next start.

@@ -150,6 +150,35 @@ test('a closed conversation is gone, and so is one above the limit', (t) => {
   assert.deepEqual(make().load([]).conversations.map(({ id }) => id), ['c']);
 });
 
+test('a draft that was deleted does not come back', (t) => {
+  const source = [conversation('a', 1)];
+  source[0].entries.push(['draft', { kind: 'draft', text: 'half' }]);
+  const { make } = keeping(t, source);
+  const keeper = make();
+  keeper.touch('a');
+  keeper.flush();
+  assert.equal(make().load([]).conversations.length, 1);
+  // Without words, it is no conversation.
+  source.splice(0);
+  keeper.touch('a');
+  keeper.flush();
+  assert.deepEqual(make().load([]).conversations, []);
+});
+
+test('without an editor, nothing is deleted', (t) => {
+  const source = [conversation('a', 1, 'x')];
+  const { folder, make } = keeping(t, source);
+  const keeper = make();
+  keeper.touch('a');
+  keeper.flush();
+  const report = { problem: (text) => assert.fail(text), kept: () => {} };
+  const late = new Keeper(folder, [], () => 30, () => null, report);
+  late.load([]);
+  late.touch('a');
+  late.flush();
+  assert.deepEqual(make().load([]).conversations, source);
+});
+
 test('a conversation that gets another id is deleted when it is written with that one, and not before', (t) => {
   const source = [conversation('old', 1, 'first')];
   const { folder, make, problems } = keeping(t, source);
