@@ -21,6 +21,8 @@ export interface EditorOptions {
   program: Program;
   /** The folder of the project. */
   folder: string;
+  /** The other folders of the project: earlier sessions in them are listed, too. */
+  otherFolders?: () => readonly string[];
   /** The names of the components, the agent last. */
   components: string[];
   client: { name: string; title: string; version: string };
@@ -75,7 +77,7 @@ export class Editor {
     this.core.skipIds(last.entry);
     this.requests = new Requests(this.core, program.env ?? process.env, last.terminal);
     this.turns = new Turns(this.core, this.requests);
-    this.sessions = new Sessions(this.core, this.requests, this.turns, folder, last.turns);
+    this.sessions = new Sessions(this.core, this.requests, this.turns, folder, last.turns, () => options.otherFolders?.() ?? []);
   }
 
   /** Starts the program, greets it, and opens the first session. */
@@ -103,6 +105,14 @@ export class Editor {
   /** The folder that relative paths in a panel belong to. */
   folderOfPanel(id: string): string {
     return this.core.surface.folderOfPanel(id);
+  }
+
+  /**
+   * For operations of the host: the path of a file that may be read. For one outside of the folder, the library asks the person in
+   * the session. An error says that it may not be read.
+   */
+  allowed(path: string, session: string | null, signal: AbortSignal): Promise<string> {
+    return this.requests.allowed(path, 'read', { sessionId: session }, signal);
   }
 
   /** Does what a person asks for. The results are those of `Action`. An error has a text for people. */

@@ -172,7 +172,8 @@ test('a command runs in a terminal whose output is shown', async (t) => {
     kind: 'terminal',
     command: 'sh both.sh',
     text: 'out\nerr\nout again\n',
-    exit: 'exited with status 3',
+    folder: null,
+    exit: { code: 3, signal: null },
     cut: false,
   });
   const [tool] = entriesOf(editor, session, 'tool');
@@ -231,7 +232,8 @@ test('messages wait in a queue, can be taken back, and can be sent now', async (
     ['second', 'third'],
   );
   const [[secondId], [thirdId]] = queued();
-  assert.equal(await editor.do({ op: 'unqueue', session, entry: secondId }), 'second');
+  const taken = await editor.do({ op: 'unqueue', session, entry: secondId });
+  assert.deepEqual(taken, { text: 'second', attachments: [] });
   await assert.rejects(second, /the message was removed/);
   await assert.rejects(editor.do({ op: 'unqueue', session, entry: secondId }), /sent already/);
   await editor.do({ op: 'sendNow', session, entry: thirdId });

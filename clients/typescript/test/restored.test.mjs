@@ -81,7 +81,7 @@ test('restored entries are as their program has left them', async (t) => {
   assert.equal(get('m:9').open, false);
   assert.equal(get('q:3').answer, 'cancelled');
   assert.equal(get('tool:5:x').status, 'failed');
-  assert.equal(get('terminal:terminal-4').exit, 'ended');
+  assert.deepEqual(get('terminal:terminal-4').exit, { code: null, signal: null });
   assert.equal(get('draft').text, 'never sent\n\nhalf written');
   assert.equal(get('turn').state, 'idle');
   assert.deepEqual(
@@ -262,6 +262,28 @@ test('sessions of the agent are listed page by page, and loaded', async (t) => {
   assert.deepEqual(editor.topics.entries('session/a'), []);
   assert.deepEqual((await agent.heard('session/close'))[0].params, { sessionId: 'a' });
   await entry(editor, 'sessions', (it, id) => id === 'a' && it.state === 'saved');
+});
+
+test('sessions of all folders of the project are listed, also if the agent has an error about one of them', async (t) => {
+  const folder = project(t);
+  const sessions = { [folder]: [{ sessionId: 'a' }], '/two': [{ sessionId: 'b' }, { sessionId: 'c', cwd: '/else' }] };
+  const agent = await scripted(t, {
+    initialize: greeting({ loadSession: true, sessionCapabilities: { list: {} } }),
+    'session/list': ({ cwd }) =>
+      sessions[cwd] ? { sessions: sessions[cwd] } : new Refusal({ code: -32603, message: 'no such folder' }),
+  });
+  const otherFolders = ['/one', '/two', folder];
+  const editor = startEditor(t, { folder, program: agent.program, options: { otherFolders: () => otherFolders } });
+  await entry(editor, 'sessions', (_, id) => id === 'c');
+  const cwdOf = (id) => editor.topics.get('sessions', id).cwd;
+  assert.deepEqual(['a', 'b', 'c'].map(cwdOf), ['', '/two', '/else']);
+  const asked = async (from, number) =>
+    (await agent.heard('session/list', from + number)).slice(from).map((it) => it.params.cwd);
+  assert.deepEqual(await asked(0, 3), [folder, '/one', '/two']);
+  await assert.rejects(editor.do({ op: 'listSessions' }), /no such folder/);
+  otherFolders.shift();
+  assert.equal(await editor.do({ op: 'listSessions' }), null);
+  assert.deepEqual(await asked(6, 2), [folder, '/two']);
 });
 
 test('an agent that cannot load says so', async (t) => {

@@ -1,5 +1,4 @@
 // The chain of this window: whether it can run, its start and its end. One `Editor` of the library for each start.
-import { join } from 'node:path';
 import * as vscode from 'vscode';
 import type { Editor, LinkHost } from 'acp-conductor-client';
 import { followEvents, describeEvent } from 'acp-conductor-client/events';
@@ -19,13 +18,14 @@ import { openFile } from './open';
 import { operations } from './operations';
 import { onPageRequest } from './page-requests';
 import { Panels } from './panels';
-import { foldersByUse, pathOf, shownPath, usualFolder } from './places';
+import { foldersByUse, pathOf, shownPath, shownWorkspace, usualFolder, workspaceFolders } from './places';
 import { allNamed } from './offers';
 import { configurationIn, findConductor, type Found } from './program';
 import { settings } from './settings';
 import { errorLine } from './stderr';
-import { setContext } from './small';
-import { takeOver } from './take-over';
+import { setContext, why } from './small';
+import { conversationFolders } from './storage';
+import { remember, takeOver } from './take-over';
 
 /** Why no chain runs, or that one does. */
 export type Situation =
@@ -38,6 +38,8 @@ export interface Run {
   folder: string;
   /** The session of before that goes on. */
   continues: string | null;
+  /** Sessions that other windows of the workspace show. */
+  elsewhere: readonly string[];
   editor: Editor;
   link: LinkHost;
   edits: Edits;
@@ -89,11 +91,19 @@ export class ChainControl {
 
   /** Starts the chain. Two starts at a time are one. */
   start(): Promise<void> {
-    this.starting ??= this.tryStart().finally(() => {
+    this.starting ??= this.tryStart().catch((error: unknown) => this.cannotStart(error)).finally(() => {
       this.starting = null;
       this.changes.fire();
     });
     return this.starting;
+  }
+
+  /** Says what has kept the chain from starting. What was started of it ends. */
+  private async cannotStart(error: unknown): Promise<void> {
+    this.log.write('error', error instanceof Error ? error.stack ?? error.message : String(error));
+    await this.end().catch((another: unknown) => this.log.write('error', why(another)));
+    const remedy = 'Correct the settings of Conductor if they are the cause, and start the chain again. The log has the details.';
+    this.become({ is: 'wrongChain', problem: `The chain could not be started: ${why(error)}\n\n${remedy}` });
   }
 
   /** Whether the chain is being started. */
@@ -110,7 +120,7 @@ export class ChainControl {
     await this.starting;
     this.restarting = true;
     try {
-      await this.end();
+      await this.end().catch((error: unknown) => this.log.write('error', why(error)));
       const start = this.start();
       this.restarting = false;
       await start;
@@ -212,12 +222,23 @@ export class ChainControl {
     this.log.own({ event: 'session shown', session: id });
   }
 
+  /** A session of this window: the newest one that is open, or a new one. */
+  async ownSession({ editor, folder }: Run): Promise<string> {
+    const open = editor.topics.entries('sessions').filter(([, entry]) => entry.kind === 'session' && entry.state !== 'saved');
+    return open.at(-1)?.[0] ?? editor.newSession(folder);
+  }
+
   /** Sends a prompt to the session that the person looks at. */
   async prompt(text: string): Promise<void> {
     await this.ensure();
     const session = this.currentSession();
     if (session === null) throw new Error('There is no session yet.');
     await this.act({ op: 'prompt', session, text, attachments: [] });
+  }
+
+  /** Writes what is wrong with settings into the output. */
+  noteSettings(): void {
+    for (const note of settings.notes()) this.log.write('warn', note);
   }
 
   private become(situation: Situation): void {
@@ -235,6 +256,12 @@ export class ChainControl {
     const folder = usualFolder();
     if (!folder) return this.become({ is: 'noFolder' });
     this.become({ is: 'starting' });
+    this.noteSettings();
+    const problems = settings.problems();
+    if (problems.length) {
+      const remedy = 'Correct the settings. The chain starts then.';
+      return this.become({ is: 'wrongChain', problem: [...problems, remedy].join('\n\n') });
+    }
     const found = await this.program();
     if (!('path' in found)) return this.become({ is: 'noProgram', problem: found.problem });
     const chosen = await this.chosen();
@@ -252,7 +279,7 @@ export class ChainControl {
     const { chains, problems } = await this.configuration();
     const chosen = chosenChain(setting, allNamed(chains));
     if (chosen === null || 'chain' in chosen) return chosen;
-    return { problem: [chosen.problem, ...problems].join('\n\n') };
+    return { problem: [chosen.problem, ...settings.problemsOfChains(), ...problems].join('\n\n') };
   }
 
   private async open(program: string, spec: ChainSpec, folder: string): Promise<void> {
@@ -262,7 +289,7 @@ export class ChainControl {
     const keeper = this.keeper();
     // The components of a chain of the configuration depend on the folder.
     const identity = spec.configured ? chainWords(spec) : spec.components;
-    const kept = keeper?.load(identity) ?? { conversations: [], current: null };
+    const kept = keeper?.load(identity) ?? { conversations: [], current: null, elsewhere: [] };
     const folderOf = (session: string | null) => editor.folderOf(session);
     // The operations need the topics of the editor, and the editor needs the operations.
     const later: { edits: Edits | null } = { edits: null };
@@ -273,11 +300,12 @@ export class ChainControl {
     const editor = new Editor({
       program: { command: program, args: this.words(spec), cwd: folder, env: settings.environment() },
       folder,
+      otherFolders: () => workspaceFolders().map(({ uri }) => uri.fsPath),
       components: namesOf(spec),
       client: { name: 'conductor-vscode', title: 'Conductor for VS Code', version: this.version },
       host: {
         ...fileHost(folder, log), terminals: true, panels: true, comments: true,
-        operations: operations({ log, edits, folderOf }),
+        operations: operations({ log, edits, folderOf, allowed: (...words) => editor.allowed(...words) }),
       },
       restored: kept.conversations,
       ...(kept.current === null ? {} : { continue: kept.current }),
@@ -292,7 +320,7 @@ export class ChainControl {
     const { topics } = editor;
     const act = (action: Action) => this.act(action);
     this.run = {
-      spec, folder, editor, keeper, continues: kept.current,
+      spec, folder, editor, keeper, continues: kept.current, elsewhere: kept.elsewhere,
       link: new LinkHost(topics, () => ({ chat: true, title: spec.name, folder }), act),
       edits: later.edits,
       panels: new Panels(topics, {
@@ -337,15 +365,27 @@ export class ChainControl {
   }
 
   private keeper(): Keeper | null {
-    const storage = this.context.storageUri;
-    if (!storage) return null;
-    const folder = join(storage.fsPath, 'conversations');
-    takeOver(folder, this.context.globalState);
-    const conversations = () => this.run?.editor.conversations() ?? [];
-    return new Keeper(folder, settings.keptConversations, conversations, {
+    const { storageUri, globalState } = this.context;
+    if (!storageUri) return null;
+    const places = conversationFolders(storageUri.fsPath);
+    try {
+      takeOver(places, shownWorkspace(), globalState);
+    } catch (error) {
+      this.log.write('warn', `conversations of before were not taken over: ${why(error)}`);
+    }
+    const conversations = () => this.run?.editor.conversations() ?? null;
+    return new Keeper(places.own, places.others, settings.keptConversations, conversations, {
       problem: (text) => this.log.write('warn', text),
       kept: (count) => this.log.own({ event: 'kept', conversations: count }),
     });
+  }
+
+  /** The workspace has other folders now, and may be saved under another name later. */
+  foldersChanged(): void {
+    const { storageUri, globalState } = this.context;
+    // The sessions of a new folder are listed.
+    this.run?.editor.do({ op: 'listSessions' }).catch(() => {});
+    if (this.run && storageUri) remember(conversationFolders(storageUri.fsPath), shownWorkspace(), globalState);
   }
 
   private follow(topic: string, change: { c: string; id?: string }): void {

@@ -1,9 +1,11 @@
 // The chat: a view in the side bar and tabs of the editor. All of them show the state that the chain's `Editor` holds.
 import * as vscode from 'vscode';
 import type { ChainControl, Run } from './chain';
+import { messages } from './messages';
 import { completed, offers, type Offer } from './offers';
 import { onPageRequest } from './page-requests';
 import { mediaFolder, pageHtml, welcomeHtml, type PlaceOfPage, type Welcome, type WelcomeButton } from './html';
+import { why } from './small';
 
 export const viewId = 'conductor.chat';
 export const tabType = 'conductor.chatTab';
@@ -33,6 +35,8 @@ class Page {
   private told: Run | null = null;
   private held: PageCommand[] = [];
   private choices: Offer[] = [];
+  /** Counts the calls of `render`: an older one may end later. */
+  private renders = 0;
 
   constructor(private readonly control: ChainControl, private readonly extension: vscode.Uri,
     readonly webview: vscode.Webview, readonly place: PlaceOfPage) {
@@ -43,6 +47,7 @@ class Page {
   /** Shows the chat or, while there is none, why. */
   async render(): Promise<void> {
     const { control } = this;
+    const mine = this.renders += 1;
     if (control.run && this.early.length > 0) {
       for (const message of this.early.splice(0)) this.receiveLink(message);
     } else if (this.linkedTo !== control.run) this.unlink();
@@ -56,7 +61,7 @@ class Page {
       return;
     }
     const { welcome, choices } = await welcomeOf(control);
-    if (control.run || (this.shows === 'chat' && control.isStarting)) return;
+    if (mine !== this.renders || control.run || (this.shows === 'chat' && control.isStarting)) return;
     this.shows = 'welcome';
     this.greeted = false;
     this.early = [];
@@ -84,7 +89,9 @@ class Page {
   private receive(message: unknown): void {
     if (typeof message !== 'object' || message === null) return;
     if ('link' in message) this.receiveLink(message.link);
-    else if ('welcome' in message && typeof message.welcome === 'string') void this.choose(message.welcome);
+    else if ('welcome' in message && typeof message.welcome === 'string') {
+      this.choose(message.welcome).catch((error: unknown) => void messages.warn(why(error)));
+    }
     else if ('host' in message) onPageRequest(this.control, message);
   }
 
@@ -115,6 +122,11 @@ class Page {
     // The conversation of before goes on. The page does not open a saved session by itself.
     if (this.told !== run && run.continues !== null && session === run.continues) {
       void this.webview.postMessage({ command: 'showSession', session } satisfies PageCommand);
+    }
+    // The page remembers what another window goes on with.
+    if (this.told !== run && session !== null && run.elsewhere.includes(session)) {
+      const show = (own: string) => void this.webview.postMessage({ command: 'showSession', session: own } satisfies PageCommand);
+      this.control.ownSession(run).then(show, () => {});
     }
     this.told = run;
     for (const command of this.held.splice(0)) void this.webview.postMessage(command);
@@ -271,6 +283,7 @@ async function welcomeOf(control: ChainControl): Promise<{ welcome: Welcome; cho
       buttons: [
         { id: 'conductor.chooseChain', title: 'Choose another chain', main: true },
         { id: 'conductor.openSettings', title: 'Open settings' },
+        { id: 'conductor.startChain', title: 'Start again' }, log,
       ],
     });
     case 'stopped': return only({

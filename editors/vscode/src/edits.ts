@@ -6,7 +6,7 @@ import type { Log } from './events';
 import { shortLine } from './lines';
 import { messages } from './messages';
 import { columnFor } from './open';
-import { fileLines, isInWorkspace, openDocument, pathIn, pathOf, shownPath, textOf } from './places';
+import { deniedOutside, fileLines, isInWorkspace, openDocument, pathIn, pathOf, shownPath, textOf } from './places';
 import { linesOf } from './positions';
 import { settings } from './settings';
 import { applied, placed, type PartEdit, type PlacedEdit } from './text-edits';
@@ -118,9 +118,7 @@ export class Edits {
     if (!isRight) throw new Error(`an edit changes between 1 and ${mostFiles} files`);
     const files: FileEdit[] = [];
     for (const [path, edits] of byFile) {
-      if (settings.denyOutside() && !(await isInWorkspace(path))) {
-        throw new Error(`${path} is outside of the workspace, and the setting conductor.files.outside denies it`);
-      }
+      if (settings.denyOutside() && !(await isInWorkspace(path))) throw new Error(deniedOutside(path));
       const old = await textOf(path);
       try {
         const parts = placed(await fileLines(path) ?? linesOf(''), edits);

@@ -48,6 +48,7 @@ function make(context: vscode.ExtensionContext, log: Log): Parts {
       if (chain.situation.is === 'untrusted') void chain.start();
     }),
     vscode.workspace.onDidChangeWorkspaceFolders(() => {
+      chain.foldersChanged();
       if (chain.situation.is === 'noFolder') void chain.start();
     }),
     vscode.workspace.onDidChangeConfiguration((change) => void settingsChanged(chain, change)),
@@ -70,6 +71,7 @@ function tellOnce({ situation }: ChainControl): void {
  * is asked, but only in the window that is used.
  */
 async function settingsChanged(chain: ChainControl, change: vscode.ConfigurationChangeEvent): Promise<void> {
+  if (change.affectsConfiguration('conductor')) chain.noteSettings();
   const names = ['path', 'chain', 'chains', 'options', 'environment'];
   if (chain.choosing || !names.some((name) => change.affectsConfiguration(`conductor.${name}`))) return;
   // VS Code may read its settings while the chain starts with those of before.

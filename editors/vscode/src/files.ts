@@ -2,7 +2,7 @@
 import * as vscode from 'vscode';
 import type { Host } from 'acp-conductor-client';
 import type { Log } from './events';
-import { isInWorkspace, openDocument, pathIn, shownPath } from './places';
+import { deniedOutside, isInWorkspace, openDocument, pathIn, shownPath } from './places';
 import { partOf } from './positions';
 import { settings } from './settings';
 import { difference } from './text-edits';
@@ -33,9 +33,7 @@ export function fileHost(folder: string, log: Log): FileHost {
     },
     async isInside(path) {
       if (await isInWorkspace(path)) return true;
-      if (settings.denyOutside()) {
-        throw new Error(`${path} is outside of the workspace, and the setting conductor.files.outside denies it`);
-      }
+      if (settings.denyOutside()) throw new Error(deniedOutside(path));
       return false;
     },
     findFiles: finder(folder),

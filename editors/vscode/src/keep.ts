@@ -56,11 +56,22 @@ export function fileName(id: string): string {
   return `${createHash('sha256').update(id).digest('hex').slice(0, 24)}.json`;
 }
 
-export interface Kept { conversations: Conversation[]; current: string | null }
+export interface Kept {
+  conversations: Conversation[];
+  /** The one to continue. */
+  current: string | null;
+  /** Those that other open windows show now. */
+  elsewhere: string[];
+}
 
-/** The folder with the conversations of a workspace. */
+/** What was read of a file of a conversation, and when that was written. */
+interface Read { conversation: Conversation; written: number }
+
+/** The conversations of a workspace. Each window writes into a folder of its own, and reads those of all windows. */
 export class Keeper {
   private readonly changed = new Set<string>();
+  /** Conversations that are deleted when what replaces them is on the disk. */
+  private readonly forgotten = new Set<string>();
   private currentChanged = false;
   private current: string | null = null;
   /** A hash: the words of a chain may contain secrets. */
@@ -70,9 +81,13 @@ export class Keeper {
   private pauseMs = writeAfterMs;
 
   constructor(
-    private readonly folder: string,
+    /** The folder of this window. */
+    private readonly own: string,
+    /** The folders of other windows of the workspace, open or not. */
+    private readonly others: readonly string[],
     private readonly most: () => number,
-    private readonly source: () => Conversation[],
+    /** The conversations, or null while there is no editor that has them. */
+    private readonly source: () => Conversation[] | null,
     private readonly report: { problem(text: string): void; kept(conversations: number): void },
   ) {}
 
@@ -82,22 +97,51 @@ export class Keeper {
    */
   load(chain: readonly string[]): Kept {
     this.chain = createHash('sha256').update(JSON.stringify(chain)).digest('hex');
-    const conversations: Conversation[] = [];
-    for (const name of this.files()) {
-      const text = this.read(name);
-      const found = text === null ? null : decode(text);
-      if (found) conversations.push(found);
-    }
+    const conversations = this.newest();
     const kept = chosen(conversations, this.most()).reverse();
     for (const conversation of conversations) {
-      if (isWorthKeeping(conversation) && !kept.includes(conversation)) this.forget(conversation.id);
+      if (isWorthKeeping(conversation) && !kept.includes(conversation)) this.removeAll(fileName(conversation.id));
     }
-    if (this.most() === 0) for (const name of [...this.files(), indexFile]) this.remove(name);
-    const index = indexOf(this.read(indexFile));
+    if (this.most() === 0) {
+      for (const folder of this.folders) for (const name of [...files(folder), indexFile]) this.remove(folder, name);
+    }
+    const { current, elsewhere } = this.lastShown();
+    this.current = kept.some(({ id }) => id === current) ? current : null;
+    // Other windows see by the number of the process that it is shown here.
+    this.currentChanged = this.current !== null;
+    return { conversations: kept, current: this.current, elsewhere };
+  }
+
+  private get folders(): string[] {
+    return [this.own, ...this.others];
+  }
+
+  /** Every conversation, as it was written last. Several windows may have had it. */
+  private newest(): Conversation[] {
+    const found = new Map<string, Read>();
+    for (const path of this.folders.flatMap((folder) => files(folder).map((name) => join(folder, name)))) {
+      const file = readFile(path);
+      const conversation = file && decode(file.text);
+      if (!conversation) continue;
+      const known = found.get(conversation.id);
+      const later = known ? conversation.session.time - known.conversation.session.time || file.written - known.written : 1;
+      if (later > 0) found.set(conversation.id, { conversation, written: file.written });
+    }
+    return [...found.values()].map(({ conversation }) => conversation);
+  }
+
+  /** The conversation of this chain that was shown last, unless another window shows it now. */
+  private lastShown(): Pick<Kept, 'current' | 'elsewhere'> {
+    const all = this.folders.flatMap((folder) => {
+      const file = readFile(join(folder, indexFile));
+      const index = file && indexOf(file.text);
+      return index ? [{ ...index, written: file.written, isOpen: folder !== this.own && runsElsewhere(index.pid) }] : [];
+    });
+    const elsewhere = all.filter(({ isOpen }) => isOpen).map(({ current }) => current);
+    const [last] = all.filter(({ isOpen }) => !isOpen).sort((a, b) => b.written - a.written);
     // The agent of another chain does not know the session.
-    const same = index?.chain === this.chain && kept.some(({ id }) => id === index.current);
-    this.current = same ? index.current : null;
-    return { conversations: kept, current: this.current };
+    const isUsable = last?.chain === this.chain && !elsewhere.includes(last.current);
+    return { current: isUsable ? last.current : null, elsewhere };
   }
 
   /** A conversation has changed. It is written soon. */
@@ -117,31 +161,29 @@ export class Keeper {
   /** A conversation is gone because the person has closed it, or because it has another id now. */
   forget(id: string): void {
     this.changed.delete(id);
-    this.remove(fileName(id));
+    this.forgotten.add(id);
+    this.later();
   }
 
-  /** Writes everything that has changed. It is short, and runs to its end also while the window closes. */
+  /**
+   * Writes everything that has changed, and then deletes what is gone. It is short, and runs to its end also while the window
+   * closes. After an error, nothing is deleted, and the next call tries it again.
+   */
   flush(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
-    if (this.changed.size === 0 && !this.currentChanged) return;
+    if (this.changed.size === 0 && this.forgotten.size === 0 && !this.currentChanged) return;
     const started = Date.now();
     const all = this.source();
+    if (!all) return;
     const kept = chosen(all, this.most());
-    if (this.most() > 0) this.attempt(() => {
-      mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-      for (const conversation of kept) {
-        if (this.changed.has(conversation.id)) this.write(fileName(conversation.id), encode(conversation));
-      }
-      if (this.currentChanged) this.write(indexFile, JSON.stringify({ current: this.current, chain: this.chain }));
-      this.report.kept(kept.length);
+    this.attempt(() => {
+      if (this.most() > 0) this.writeChanges(kept);
+      this.removeOthers(all, new Set(kept.map(({ id }) => id)));
+      this.changed.clear();
+      this.forgotten.clear();
+      this.currentChanged = false;
     });
-    const names = new Set(kept.map(({ id }) => fileName(id)));
-    for (const { id } of all) {
-      if (!names.has(fileName(id))) this.forget(id);
-    }
-    this.changed.clear();
-    this.currentChanged = false;
     this.pauseMs = Math.max(writeAfterMs, (Date.now() - started) / partForWriting);
   }
 
@@ -149,33 +191,43 @@ export class Keeper {
     this.timer ??= setTimeout(() => this.flush(), this.pauseMs);
   }
 
-  private files(): string[] {
-    try {
-      return readdirSync(this.folder).filter((name) => /^[0-9a-f]{24}\.json$/.test(name));
-    } catch {
-      return [];
+  private writeChanges(kept: readonly Conversation[]): void {
+    mkdirSync(this.own, { recursive: true, mode: 0o700 });
+    for (const conversation of kept) {
+      if (this.changed.has(conversation.id)) this.write(fileName(conversation.id), encode(conversation));
     }
+    const index = { current: this.current, chain: this.chain, pid: process.pid };
+    if (this.currentChanged) this.write(indexFile, JSON.stringify(index));
+    this.report.kept(kept.length);
   }
 
-  private read(name: string): string | null {
-    try {
-      const path = join(this.folder, name);
-      return statSync(path).size > mostBytes ? null : readFileSync(path, 'utf8');
-    } catch {
-      return null;
+  private removeOthers(all: readonly Conversation[], kept: ReadonlySet<string>): void {
+    for (const id of this.forgotten) if (!kept.has(id)) this.removeAll(fileName(id));
+    // What was begun to be written there was deleted.
+    const known = new Set(all.map(({ id }) => id));
+    for (const id of this.changed) if (!known.has(id)) this.remove(this.own, fileName(id));
+    for (const conversation of all.filter(({ id }) => !kept.has(id))) {
+      const name = fileName(conversation.id);
+      // Above the limit: another window may have gone on with it, so its file stays until the next start.
+      if (this.most() > 0 && isWorthKeeping(conversation)) this.remove(this.own, name);
+      else this.removeAll(name);
     }
   }
 
   /** A reader sees the old file or the new one, never a part. */
   private write(name: string, text: string): void {
-    const path = join(this.folder, name);
+    const path = join(this.own, name);
     const part = `${path}.${process.pid}.part`;
     writeFileSync(part, text, { mode: 0o600 });
     renameSync(part, path);
   }
 
-  private remove(name: string): void {
-    this.attempt(() => rmSync(join(this.folder, name), { force: true }));
+  private remove(folder: string, name: string): void {
+    this.attempt(() => rmSync(join(folder, name), { force: true }));
+  }
+
+  private removeAll(name: string): void {
+    for (const folder of this.folders) this.remove(folder, name);
   }
 
   private attempt(work: () => void): void {
@@ -187,14 +239,44 @@ export class Keeper {
   }
 }
 
-/** The shown conversation, and the chain that it belongs to. */
-function indexOf(text: string | null): { current: string; chain: string } | null {
+/** The names of the files of conversations in a folder. */
+function files(folder: string): string[] {
   try {
-    const value: unknown = JSON.parse(text ?? 'null');
-    if (typeof value !== 'object' || value === null || !('current' in value) || !('chain' in value)) return null;
-    const { current, chain } = value;
-    return typeof current === 'string' && typeof chain === 'string' ? { current, chain } : null;
+    return readdirSync(folder).filter((name) => /^[0-9a-f]{24}\.json$/.test(name));
+  } catch {
+    return [];
+  }
+}
+
+function readFile(path: string): { text: string; written: number } | null {
+  try {
+    const { size, mtimeMs } = statSync(path);
+    return size > mostBytes ? null : { text: readFileSync(path, 'utf8'), written: mtimeMs };
   } catch {
     return null;
+  }
+}
+
+/** The shown conversation, the chain that it belongs to, and the process of the window. */
+function indexOf(text: string): { current: string; chain: string; pid: number | null } | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value !== 'object' || value === null || !('current' in value) || !('chain' in value)) return null;
+    const { current, chain } = value;
+    const pid = 'pid' in value && typeof value.pid === 'number' && value.pid > 0 ? value.pid : null;
+    return typeof current === 'string' && typeof chain === 'string' ? { current, chain, pid } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether another process with this number runs. */
+function runsElsewhere(pid: number | null): boolean {
+  if (pid === null || pid === process.pid) return false;
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // It runs, and belongs to another user.
+    return typeof error === 'object' && error !== null && 'code' in error && error.code === 'EPERM';
   }
 }

@@ -20,3 +20,8 @@ const longest = 500;
 export function messageText(text: string): string {
   return shortLine(text, longest).replaceAll('](', ']\u200b(');
 }
+
+/** Whether a text is the address of a page or a mailbox. */
+export function isExternal(href: string): boolean {
+  return /^(https?|mailto):[^\s\u0000-\u001f\u007f]+$/i.test(href) && URL.canParse(href);
+}

@@ -5,8 +5,9 @@ import type { Location, OperationName, Operations, SymbolPlace } from 'acp-condu
 import type { Edits } from './edits';
 import type { Log } from './events';
 import { openFile } from './open';
-import { fileLines, lastTextEditor, pathOf } from './places';
+import { deniedOutside, fileLines, isInWorkspace, lastTextEditor, pathOf } from './places';
 import { linesOf, placeOf, unitsBefore, type At, type Lines } from './positions';
+import { settings } from './settings';
 import { findWord } from './text-edits';
 import { why } from './small';
 
@@ -27,9 +28,13 @@ export interface OperationTools {
   edits: Pick<Edits, 'propose'>;
   /** The folder of a session. Relative paths belong to it. */
   folderOf(session: string | null): string;
+  /** The path of a file that may be used. For one outside of the workspace, the person is asked, or it is an error. */
+  allowed(path: string, session: string | null, signal: AbortSignal): Promise<string>;
 }
 
-export function operations({ log, edits, folderOf }: OperationTools): Operations {
+export function operations({ log, edits, folderOf, allowed }: OperationTools): Operations {
+  const file = (url: string, session: string | null, signal: AbortSignal): Promise<string> => (
+    allowed(pathOf(url, folderOf(session)), session, signal));
   /** The operation, with an event before and after. */
   const one = <Params, Result>(name: OperationName, work: Work<Params, Result>): Work<Params, Result> =>
     async (params, signal) => {
@@ -44,21 +49,23 @@ export function operations({ log, edits, folderOf }: OperationTools): Operations
       }
     };
   return {
-    'get-selection': one('get-selection', async () => selection()),
-    'open-file': one('open-file', async ({ url, line, column, sessionId }) => {
-      const path = pathOf(url, folderOf(sessionId));
+    'get-selection': one('get-selection', () => selection()),
+    'open-file': one('open-file', async ({ url, line, column, sessionId }, signal) => {
+      const path = await file(url, sessionId, signal);
       await openFile(path, line === null ? null : { line, column: column ?? 1 }, false).catch(() => {
         throw new Error(`there is no file ${url} that can be shown`);
       });
     }),
-    'find-definition': one('find-definition', async (place) => ({
-      locations: await find('vscode.executeDefinitionProvider', place, folderOf(place.sessionId)),
+    'find-definition': one('find-definition', async (place, signal) => ({
+      locations: await find('vscode.executeDefinitionProvider', place,
+        place.url === null ? null : await file(place.url, place.sessionId, signal)),
     })),
-    'find-all-references': one('find-all-references', async (place) => ({
-      locations: await find('vscode.executeReferenceProvider', place, folderOf(place.sessionId)),
+    'find-all-references': one('find-all-references', async (place, signal) => ({
+      locations: await find('vscode.executeReferenceProvider', place,
+        place.url === null ? null : await file(place.url, place.sessionId, signal)),
     })),
-    'diagnostics': one('diagnostics', async ({ url, sessionId }) => (
-      diagnostics(url === null ? null : pathOf(url, folderOf(sessionId)))
+    'diagnostics': one('diagnostics', async ({ url, sessionId }, signal) => (
+      diagnostics(url === null ? null : await file(url, sessionId, signal))
     )),
     'list-open-files': one('list-open-files', async () => ({ files: openFiles() })),
     'apply-edit': one('apply-edit', (request, signal) => edits.propose(request, folderOf(request.sessionId), signal)),
@@ -67,9 +74,15 @@ export function operations({ log, edits, folderOf }: OperationTools): Operations
 
 const urlOf = (uri: vscode.Uri): string => (uri.scheme === 'file' ? pathToFileURL(uri.fsPath).href : uri.toString());
 
-function selection() {
+/** Whether the text of a file may not be told: it is outside of the workspace, and the setting denies it. */
+async function isDenied({ scheme, fsPath }: vscode.Uri): Promise<boolean> {
+  return scheme === 'file' && settings.denyOutside() && !(await isInWorkspace(fsPath));
+}
+
+async function selection() {
   const editor = lastTextEditor();
   if (!editor || editor.selection.isEmpty) return null;
+  if (await isDenied(editor.document.uri)) throw new Error(deniedOutside(editor.document.uri.fsPath));
   const { document, selection: selected } = editor;
   return {
     url: urlOf(document.uri),
@@ -79,15 +92,14 @@ function selection() {
   };
 }
 
-async function find(finder: Finder, place: SymbolPlace, folder: string): Promise<Location[]> {
-  const { url, line, column, symbol } = place;
-  if (url !== null && line !== null) {
-    const document = await vscode.workspace.openTextDocument(vscode.Uri.file(pathOf(url, folder)));
+async function find(finder: Finder, place: SymbolPlace, path: string | null): Promise<Location[]> {
+  const { line, column, symbol } = place;
+  if (path !== null && line !== null) {
+    const document = await vscode.workspace.openTextDocument(vscode.Uri.file(path));
     return located(await ask(finder, document.uri, positionIn(document, line, column, symbol)));
   }
   if (symbol === null || !symbol.trim()) throw new Error('name a `symbol`, or a place with `url`, `line` and `column`');
-  const only = url === null ? null : pathOf(url, folder);
-  for await (const { uri, at } of occurrences(symbol.trim(), only)) {
+  for await (const { uri, at } of occurrences(symbol.trim(), path)) {
     const found = await ask(finder, uri, at);
     if (found.length) return located(found);
   }
@@ -172,7 +184,8 @@ async function located(found: readonly Found[]): Promise<Location[]> {
     const key = uri.toString();
     const lines = files.get(key) ?? (uri.scheme === 'file' ? await fileLines(uri.fsPath) : null) ?? linesOf('');
     files.set(key, lines);
-    const text = range.start.line < lines.lineCount ? lines.lineAt(range.start.line).text.trim() : '';
+    const isShown = range.start.line < lines.lineCount && !(await isDenied(uri));
+    const text = isShown ? lines.lineAt(range.start.line).text.trim() : '';
     result.push({
       url: urlOf(uri), start: placeOf(lines, range.start), end: placeOf(lines, range.end), ...(text ? { text } : {}),
     });
@@ -191,6 +204,8 @@ async function diagnostics(path: string | null) {
   const files = new Map<string, Lines>();
   const result = [];
   for (const { uri, one } of problems.slice(0, mostProblems)) {
+    // The text of a problem may repeat the code.
+    if (await isDenied(uri)) continue;
     const lines = files.get(uri.fsPath) ?? await fileLines(uri.fsPath) ?? linesOf('');
     files.set(uri.fsPath, lines);
     result.push({

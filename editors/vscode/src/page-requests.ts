@@ -1,6 +1,9 @@
 // What pages ask VS Code for: to open files, changes, panels and links, and to run a few commands.
 import * as vscode from 'vscode';
 import type { ChainControl } from './chain';
+import { isExternal } from './lines';
+import { messages } from './messages';
+import { why } from './small';
 
 /** The commands that a page may ask for. The others are keys that VS Code does not see in the frame of a panel. */
 const allowed = [
@@ -18,15 +21,16 @@ export function onPageRequest(control: ChainControl, message: object, panel: str
     return typeof value === 'string' ? value : null;
   };
   const path = text('path');
+  const tell = (error: unknown): void => void messages.warn(why(error));
   switch (member('host')) {
     case 'openFile': {
       const line = member('line');
-      if (path !== null) void control.openFile(path, typeof line === 'number' ? line : null, panel);
+      if (path !== null) control.openFile(path, typeof line === 'number' ? line : null, panel).catch(tell);
       return;
     }
     case 'openDiff': {
       const after = text('new');
-      if (path !== null && after !== null) void control.showDiff(path, text('old'), after);
+      if (path !== null && after !== null) control.showDiff(path, text('old'), after).catch(tell);
       return;
     }
     case 'openPanel': return control.run?.panels.reveal(text('id') ?? '');
@@ -42,5 +46,9 @@ export function onPageRequest(control: ChainControl, message: object, panel: str
 
 /** VS Code asks the person before it opens an address that she does not trust. */
 function openLink(href: string): void {
-  if (/^(https?|mailto):/i.test(href)) void vscode.env.openExternal(vscode.Uri.parse(href, true));
+  if (!isExternal(href)) return;
+  // A Uri of VS Code is written anew when it is opened, and `%2F` becomes `/`. VS Code opens a text as it is, although the type
+  // of this function does not say so.
+  const address = href as unknown as vscode.Uri;
+  vscode.env.openExternal(address).then(undefined, (error: unknown) => void messages.warn(`The link was not opened: ${why(error)}`));
 }

@@ -4,6 +4,7 @@ import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as vscode from 'vscode';
 import { linesOf, type Lines } from './positions';
+import type { Shown } from './take-over';
 
 /** The code of the error about a file that does not exist. */
 const notFound = -32002;
@@ -11,6 +12,13 @@ const notFound = -32002;
 /** The folders of the workspace that are on a disk. */
 export function workspaceFolders(): readonly vscode.WorkspaceFolder[] {
   return (vscode.workspace.workspaceFolders ?? []).filter((folder) => folder.uri.scheme === 'file');
+}
+
+/** What this window shows: a folder, or a workspace with a file. */
+export function shownWorkspace(): Shown {
+  const folders = workspaceFolders().map(({ uri }) => uri.fsPath);
+  const { workspaceFile } = vscode.workspace;
+  return { kind: !workspaceFile ? 'folder' : workspaceFile.scheme === 'untitled' ? 'untitled' : 'saved', folders };
 }
 
 /** The folder that a session begins in: that of the file in front, or the first one. */
@@ -126,3 +134,7 @@ export async function isInWorkspace(path: string): Promise<boolean> {
   }
   return false;
 }
+
+/** The error about a file that the setting denies. */
+export const deniedOutside = (path: string): string => (
+  `${path} is outside of the workspace, and the setting conductor.files.outside denies it`);

@@ -4,7 +4,7 @@ import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
-import { configurationOf, failedConfiguration, type Configuration } from './configuration';
+import { configurationOf, failedConfiguration, noConfiguration, type Configuration } from './configuration';
 
 /** The oldest version that this extension works with. */
 export const oldestVersion = '0.1.0';
@@ -107,15 +107,19 @@ export interface Place { folder: string; env: Record<string, string | undefined>
 /** The configuration of conductor in a folder. Older versions have none. */
 export async function configurationIn(path: string, { folder, env }: Place): Promise<Configuration> {
   const { output, stderr, error } = await run(path, ['chain', 'list', '--json'], { cwd: folder, env });
-  return error === null ? configurationOf(output) : failedConfiguration(stderr);
+  if (error === null) return configurationOf(output);
+  // The program has not run to its end.
+  if (!stderr) return { ...noConfiguration, problems: [`The configuration of conductor could not be read: ${error}`] };
+  return failedConfiguration(stderr);
 }
 
 function run(path: string, args: string[], place: { cwd?: string; env?: NodeJS.ProcessEnv } = {}):
 Promise<{ output: string; stderr: string; error: string | null }> {
-  return new Promise((resolve) => {
+  return new Promise<{ output: string; stderr: string; error: string | null }>((resolve) => {
     const options = { ...place, timeout: 10_000, maxBuffer: 1024 * 1024, windowsHide: true };
     execFile(path, args, options, (error, output, stderr) => resolve({
       output, stderr, error: error?.message.trim() ?? null,
     }));
-  });
+  // Node throws some errors of the system at once.
+  }).catch((error: unknown) => ({ output: '', stderr: '', error: error instanceof Error ? error.message : String(error) }));
 }

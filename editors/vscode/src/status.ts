@@ -5,7 +5,7 @@ import type { ChainControl, Run } from './chain';
 import { loginVariables } from './chains';
 import { shortLine } from './lines';
 import { messages } from './messages';
-import { setContext } from './small';
+import { setContext, why } from './small';
 import { reasonOf } from './stderr';
 
 export class Status implements vscode.Disposable {
@@ -105,7 +105,8 @@ export class Status implements vscode.Disposable {
     this.told.logIn.add(run);
     const buttons = elsewhere.slice(0, 3);
     void messages.info(`${shortLine(agent ?? 'The agent', 80)} needs a log-in.`, ...buttons).then((picked) => {
-      if (picked && control.run === run) void control.act({ op: 'logIn', login: picked.id });
+      if (!picked || control.run !== run) return;
+      control.act({ op: 'logIn', login: picked.id }).catch((error: unknown) => void messages.warn(why(error)));
     });
   }
 }

@@ -39,6 +39,29 @@ test('a program that is too old or broken is named', async (t) => {
   await chat.getByText(join(folder, 'conductor')).first().waitFor();
 });
 
+test('settings with wrong values are named, and the chain starts when they are corrected', async (t) => {
+  const own = await startServer({ t });
+  const chain = { 'conductor.chain': ['demo-agent'] };
+  const settings = { ...chain, 'conductor.environment': null, 'conductor.options': 'x', 'conductor.conversations.keep': 'all' };
+  const window = await openWindow(own, { t, settings });
+  const chat = await window.openChat();
+  await chat.getByText('The chain cannot start').waitFor();
+  await chat.getByText(/conductor\.environment must be an object, not null/).waitFor();
+  await chat.getByText(/conductor\.options must be a list of texts, not a text/).waitFor();
+  await window.picture('wrong-settings');
+  const change = (more) => writeFile(join(window.folder, '.vscode/settings.json'), JSON.stringify({ ...chain, ...more }));
+  // Another mistake takes its place.
+  await change({ 'conductor.path': `${program()}/x` });
+  await window.event('no program');
+  // The system refuses a variable that is too long.
+  await change({ 'conductor.chain': 'mine', 'conductor.environment': { LONG: 'x'.repeat(200_000) } });
+  await chat.getByText(/configuration of conductor could not be read: spawn E2BIG/).waitFor();
+  await change({ 'conductor.conversations.keep': 'all' });
+  await window.event('chain', (it) => it.state === 'running');
+  await window.command('Conductor: Show Log');
+  await until(async () => /conversations\.keep must be a whole number/.test(await window.output()), 'the note about the setting');
+});
+
 test('in a folder that is not trusted, nothing is started', async (t) => {
   const own = await startServer({
     t, trust: true, settings: { 'security.workspace.trust.startupPrompt': 'never', 'security.workspace.trust.banner': 'never' },

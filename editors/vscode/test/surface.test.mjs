@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { atEnd, openWindow, server, sharedWindow, test, until } from './harness.mjs';
+import { atEnd, openWindow, project, server, sharedWindow, test, until } from './harness.mjs';
 import { scriptedAgent } from '../../../web/test/scripted.mjs';
 
 const files = {
@@ -61,6 +61,46 @@ test('a panel is a tab: it is shown, updated, used, read and closed', async (t) 
   await window.tab('Plan C').waitFor();
   await agent.request('_scp/html_panel/clear', { id: 'plan' });
   await window.tab('Plan C').waitFor({ state: 'detached' });
+});
+
+test('an operation about a file outside of the workspace is asked for', async (t) => {
+  const { agent, window } = await windowWithAgent(t);
+  const path = join(await project({ t, files: { 'outside.txt': 'not yours\n' } }), 'outside.txt');
+  const open = () => agent.request('_scp/ide_operation/open-file', { url: path, sessionId: 's1' });
+  const answer = (name) => window.chat().locator('[data-permission][data-ready="true"]').getByRole('button', { name }).click();
+  const refused = assert.rejects(open(), /permission denied/);
+  await window.chat().getByText(`Read ${path}, which is outside of the folder of the project`).first().waitFor();
+  await answer('Reject');
+  await refused;
+  assert.equal(await window.tab('outside.txt').count(), 0);
+  const opened = open();
+  await answer('Allow once');
+  await opened;
+  await window.tab('outside.txt').waitFor();
+});
+
+test('a link in a panel opens its address as it is written', async (t) => {
+  const { agent, window } = await windowWithAgent(t);
+  const address = 'https://link.example/a%2Fb%20c/%C3%A4?to=x%26y%3D1&q=%23%2B+#part%2F2';
+  const opened = [];
+  const context = window.page.context();
+  await context.route('https://link.example/**', (route) => {
+    opened.push(route.request().url());
+    return route.fulfill({ body: 'the page' });
+  });
+  t.after(() => context.unroute('https://link.example/**'));
+  await agent.request('_scp/html_panel/show', {
+    id: 'links', label: 'Links', contents: `<p><a href="${address.replaceAll('&', '&amp;')}">the page</a></p>` });
+  const popup = context.waitForEvent('page');
+  await shown(window).getByText('the page').click();
+  // VS Code asks first.
+  await window.dialog(/^Open$/).click();
+  const page = await popup;
+  await until(() => opened.length > 0, 'the request for the page');
+  await until(() => page.url() !== 'about:blank', 'the address of the page');
+  assert.equal(page.url(), address);
+  await page.close();
+  await agent.request('_scp/html_panel/clear', { id: 'links' });
 });
 
 test('a link in a panel opens a file at its line, beside the panel', async (t) => {

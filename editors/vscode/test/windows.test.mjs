@@ -117,19 +117,38 @@ test('the chat follows the theme: light and high contrast', async (t) => {
   }
 });
 
-test('the conversations stay when a folder is added to the workspace', async (t) => {
-  const more = await project({ t, files: { 'more.txt': '1\n' } });
+test('a second window of a folder shows the conversations of the first one, and no conversation is lost later', async (t) => {
   const code = await startServer({ t, settings: demo });
-  const window = await openWindow(code, { t });
-  await window.ask('remember these words', await window.startChat());
-  await until(() => code.keeps('remember these words'), 'the conversation on the disk');
+  const folder = await project({ t, files: { 'a.txt': '1\n' } });
+  const first = await openWindow(code, { t, folder });
+  await first.ask('words of the first', await first.startChat());
+  await until(() => code.keeps('words of the first'), 'the first conversation on the disk');
+  const second = await openWindow(code, { t, folder });
+  await second.openChat();
+  const starts = (count) => until(() => code.events().filter((it) => it.event === 'start')[count - 1], `the start ${count}`);
+  const { restored, continues } = await starts(2);
+  assert.deepEqual({ restored, continues }, { restored: 1, continues: null });
+  await second.ask('words of the second', second.chat());
+  await until(() => code.keeps('words of the second'), 'the second conversation on the disk');
+  // A page that is left ends its host.
+  await second.page.goto('about:blank');
+  await first.reload();
+  await first.openChat();
+  assert.equal((await starts(3)).restored, 2);
+  await first.page.goto('about:blank');
+});
+
+/** Does what changes the workspace of a window, and waits until the chain runs again. */
+async function changeWorkspace(window, isDone, command, path, button) {
   const starts = window.events('start').length;
-  await window.command('Workspaces: Add Folder to Workspace...');
+  await window.command(command);
   const input = window.page.locator('.quick-input-widget input.input');
   await until(async () => {
-    if (window.page.url().includes('workspace=')) return true;
-    await input.fill(`${more}/`, { timeout: 2_000 });
-    await window.page.locator('.quick-input-action .monaco-button', { hasText: /^Add$/ }).click({ timeout: 2_000 });
+    if (isDone(decodeURIComponent(window.page.url()))) return true;
+    // The box is ready when it shows the path that it begins with.
+    if (!(await input.inputValue({ timeout: 2_000 }))) return false;
+    await input.fill(path, { timeout: 2_000 });
+    await window.page.locator('.quick-input-action .monaco-button', { hasText: button }).click({ timeout: 2_000 });
     return false;
   }, 'the new workspace');
   await until(async () => {
@@ -137,9 +156,28 @@ test('the conversations stay when a folder is added to the workspace', async (t)
     if (window.events('start').length > starts) return true;
     // This VS Code now and then reads the file of a workspace before it can.
     if (last.why === 'noFolder') await window.reload();
-    await window.openChat();
+    // A click on the icon would hide a chat that is there already.
+    await window.command('Conductor: Open Chat');
     return false;
-  }, 'the second start');
-  assert.equal(window.events('start').at(-1).restored, 1);
+  }, 'the next start');
+  return window.events('start').at(-1);
+}
+
+test('the conversations stay when a folder is added to the workspace, and when that is saved', async (t) => {
+  const more = await project({ t, files: { 'more.txt': '1\n' } });
+  const code = await startServer({ t, settings: demo });
+  const window = await openWindow(code, { t });
+  await window.ask('remember these words', await window.startChat());
+  await until(() => code.keeps('remember these words'), 'the conversation on the disk');
+  const isWorkspace = (address) => address.includes('workspace=');
+  const added = await changeWorkspace(window, isWorkspace, 'Workspaces: Add Folder to Workspace...', `${more}/`, /^Add$/);
+  assert.equal(added.restored, 1);
   await window.chat().getByText('remember these words').first().waitFor();
+  await window.ask('and these', window.chat());
+  await until(() => code.keeps('and these'), 'the conversation on the disk');
+  const path = join(await project({ t }), 'saved.code-workspace');
+  const isSaved = (address) => address.includes(path);
+  const saved = await changeWorkspace(window, isSaved, 'Workspaces: Save Workspace As...', path, /^(OK|Save)$/);
+  assert.equal(saved.restored, 1);
+  await window.chat().getByText('and these').first().waitFor();
 });

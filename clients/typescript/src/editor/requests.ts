@@ -74,7 +74,7 @@ export class Requests {
   }
 
   /** The path that may be used. Of a place outside of the folder, it is the one that the person has allowed. */
-  private async allowed(
+  async allowed(
     path: string, usage: OutsidePlace['usage'], params: unknown, signal: AbortSignal,
   ): Promise<string> {
     const { project } = this.core;

@@ -10,7 +10,7 @@ import { SessionState } from './session';
 import type { Turns } from './turns';
 import { applyUpdate } from './updates';
 
-/** How many earlier sessions are listed. */
+/** How many earlier sessions of a folder are listed. */
 const mostListed = 200;
 /** The most sessions that are open at a time. */
 const mostSessions = 50;
@@ -50,6 +50,8 @@ export class Sessions {
     private readonly folder: string,
     /** The turns of restored sessions so far. */
     private readonly lastTurns: ReadonlyMap<string, number>,
+    /** The other folders of the project. */
+    private readonly otherFolders: () => readonly string[],
   ) {}
 
   /** Opens the session that the editor begins with, and lists the earlier ones. */
@@ -264,23 +266,32 @@ export class Sessions {
     }
   }
 
-  /** Asks the agent for its earlier sessions, page by page. */
+  /** Asks the agent for its earlier sessions in all folders. An error about one folder does not hide the others. */
   async list(): Promise<null> {
     if (!this.core.can('list')) return null;
+    const errors: unknown[] = [];
+    for (const folder of new Set([this.folder, ...this.otherFolders()])) {
+      await this.listFolder(folder).catch((error: unknown) => errors.push(error));
+    }
+    if (errors.length > 0) throw errors[0];
+    return null;
+  }
+
+  /** The earlier sessions in a folder, page by page. */
+  private async listFolder(folder: string): Promise<void> {
     const found: unknown[] = [];
     let cursor: string | undefined;
     do {
-      const answer = await this.page(cursor);
+      const answer = await this.page(folder, cursor);
       const page = list(at(answer, 'sessions'));
       found.push(...page);
       cursor = page.length > 0 ? text(at(answer, 'nextCursor')) : undefined;
     } while (cursor !== undefined && found.length < mostListed);
-    for (const listed of found.slice(0, mostListed)) this.showListed(listed);
-    return null;
+    for (const listed of found.slice(0, mostListed)) this.showListed(listed, folder);
   }
 
-  private page(cursor: string | undefined): Promise<unknown> {
-    const params = { cwd: this.folder, ...(cursor === undefined ? {} : { cursor }) };
+  private page(cwd: string, cursor: string | undefined): Promise<unknown> {
+    const params = { cwd, ...(cursor === undefined ? {} : { cursor }) };
     return new Promise((resolve, reject) => {
       this.core.ask('session/list', params, (outcome) => {
         if ('ok' in outcome) resolve(outcome.ok);
@@ -289,7 +300,7 @@ export class Sessions {
     });
   }
 
-  private showListed(listed: unknown): void {
+  private showListed(listed: unknown, folder: string): void {
     const id = text(at(listed, 'sessionId'));
     if (id === undefined) return;
     const title = titleOf(text(at(listed, 'title')) ?? '');
@@ -301,8 +312,9 @@ export class Sessions {
     const before = this.core.topics.get('sessions', id);
     const known: Session | null = before?.kind === 'session' ? before : null;
     const time = Date.parse(text(at(listed, 'updatedAt')) ?? '');
+    const usual = folder === this.folder ? '' : folder;
     this.core.topics.put('sessions', id, {
-      kind: 'session', title: title || known?.title || id, cwd: text(at(listed, 'cwd')) ?? known?.cwd ?? '',
+      kind: 'session', title: title || known?.title || id, cwd: text(at(listed, 'cwd')) ?? known?.cwd ?? usual,
       state: 'saved', time: Math.max(0, time || 0, known?.time ?? 0),
     });
   }

@@ -1,5 +1,6 @@
 // A chain with a scripted agent, for tests inside the host: the test sends what the agent sends.
 import { scriptedAgent } from '../../../../web/test/scripted.mjs';
+import { until } from '../../../../web/test/until.mjs';
 
 /** Starts a chain with a scripted agent, and waits for its first session. */
 export async function startAgent(vscode, { hold = false } = {}) {
@@ -25,6 +26,8 @@ export async function change(vscode, document, range, text) {
   const edit = new vscode.WorkspaceEdit();
   edit.replace(document.uri, range, text);
   if (!(await vscode.workspace.applyEdit(edit))) throw new Error('VS Code has not changed the document');
+  // VS Code tells the extensions later that the text is not saved.
+  await until(() => document.isDirty, 'the document with changes');
 }
 
 /** Closes all editors, and forgets what was not saved. */

@@ -1,5 +1,8 @@
 // The operations of SCP are answered by VS Code itself: selections, files, symbols and diagnostics.
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { until } from '../../../../web/test/until.mjs';
 import { change, closeAll, show, startAgent } from './agent.mjs';
@@ -109,6 +112,47 @@ export async function tests({ vscode, test, options: { folder } }) {
     const all = sorted(await agent.operation('diagnostics'));
     assert.deepEqual(all.map((it) => [it.message, it.severity]), [['wrong', 'error'], ['unused', 'warning'], ['a hint', 'hint']]);
     own.dispose();
+  });
+
+  test('files outside of the workspace are refused if the setting denies them', async () => {
+    const elsewhere = mkdtempSync(join(tmpdir(), 'conductor-outside-'));
+    const path = join(elsewhere, 'outside.js');
+    writeFileSync(path, 'const secret = 1;\n');
+    symlinkSync(path, join(folder, 'edited/link.js'));
+    const settings = vscode.workspace.getConfiguration('conductor');
+    const deny = (value) => settings.update('files.outside', value, vscode.ConfigurationTarget.Workspace);
+    const disposables = [vscode.languages.createDiagnosticCollection('test'), vscode.languages.registerDefinitionProvider(
+      { pattern: '**/src/faces.js' }, { provideDefinition: () => new vscode.Location(vscode.Uri.file(path), new vscode.Range(0, 6, 0, 12)) })];
+    const [problems] = disposables;
+    problems.set(vscode.Uri.file(path), [new vscode.Diagnostic(new vscode.Range(0, 6, 0, 12), 'the secret')]);
+    try {
+      await deny('deny');
+      for (const url of [path, pathToFileURL(path).href, 'edited/link.js']) {
+        for (const [name, params] of [
+          ['open-file', {}], ['find-definition', { line: 1 }], ['find-all-references', { symbol: 'secret' }], ['diagnostics', {}],
+          ['apply-edit', { edits: [{ url, start: { line: 1 }, new_text: 'x' }] }],
+        ]) await assert.rejects(agent.operation(name, { url, ...params }), /outside of the workspace.*conductor\.files\.outside/, name);
+      }
+      const editor = await show(vscode, elsewhere, 'outside.js');
+      editor.selection = new vscode.Selection(0, 6, 0, 12);
+      await assert.rejects(agent.operation('get-selection'), /outside of the workspace/);
+      const { diagnostics } = await agent.operation('diagnostics');
+      assert.deepEqual(diagnostics.filter((it) => it.message === 'the secret'), []);
+      const definition = async () => (await agent.operation('find-definition', { url: 'src/faces.js', line: 1, column: 1 }))
+        .locations.find((it) => it.url === pathToFileURL(path).href);
+      assert.equal((await definition()).text, undefined);
+      await deny(undefined);
+      assert.equal((await definition()).text, 'const secret = 1;');
+      assert.equal((await agent.operation('get-selection')).text, 'secret');
+      // Without a session, there is nobody to ask.
+      await assert.rejects(agent.operation('open-file', { url: path }), /outside/);
+    } finally {
+      await deny(undefined);
+      for (const one of disposables) one.dispose();
+      await closeAll(vscode);
+      rmSync(elsewhere, { recursive: true });
+      rmSync(join(folder, 'edited/link.js'));
+    }
   });
 
   test('an operation that has wrong params, or that does not exist, is refused', async () => {

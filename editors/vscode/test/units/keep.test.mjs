@@ -1,6 +1,9 @@
 // Conversations on disk: nothing is lost, files are private, and there is a limit.
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import {
+  mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, utimesSync, writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -19,7 +22,7 @@ function keeping(t, source, most = 30) {
   t.after(() => rmSync(join(folder, '..'), { recursive: true, force: true }));
   const problems = [];
   const report = { problem: (text) => problems.push(text), kept: () => {} };
-  const make = () => new Keeper(folder, () => most, () => source, report);
+  const make = () => new Keeper(folder, [], () => most, () => source, report);
   return { folder, problems, make };
 }
 
@@ -109,13 +112,13 @@ test('the next window shows the conversations, and continues the last one', (t) 
   const source = [conversation('a', 1, 'first'), conversation('b', 2, 'second')];
   const { folder, make, problems } = keeping(t, source);
   const keeper = make();
-  assert.deepEqual(keeper.load(['x']), { conversations: [], current: null });
+  assert.deepEqual(keeper.load(['x']), { conversations: [], current: null, elsewhere: [] });
   for (const { id } of source) keeper.touch(id);
   keeper.show('a');
   keeper.flush();
-  assert.deepEqual(make().load(['x']), { conversations: source, current: 'a' });
+  assert.deepEqual(make().load(['x']), { conversations: source, current: 'a', elsewhere: [] });
   // The agent of another chain does not know the session.
-  assert.deepEqual(make().load(['y']), { conversations: source, current: null });
+  assert.deepEqual(make().load(['y']), { conversations: source, current: null, elsewhere: [] });
   for (const name of readdirSync(folder)) {
     assert.equal(statSync(join(folder, name)).mode & 0o077, 0, `${name} is private`);
   }
@@ -141,8 +144,156 @@ test('a closed conversation is gone, and so is one above the limit', (t) => {
   for (const { id } of source) keeper.touch(id);
   keeper.flush();
   assert.deepEqual(make().load([]).conversations.map(({ id }) => id), ['b', 'c']);
+  source.splice(1, 1);
   keeper.forget('b');
+  keeper.flush();
   assert.deepEqual(make().load([]).conversations.map(({ id }) => id), ['c']);
+});
+
+test('a draft that was deleted does not come back', (t) => {
+  const source = [conversation('a', 1)];
+  source[0].entries.push(['draft', { kind: 'draft', text: 'half' }]);
+  const { make } = keeping(t, source);
+  const keeper = make();
+  keeper.touch('a');
+  keeper.flush();
+  assert.equal(make().load([]).conversations.length, 1);
+  // Without words, it is no conversation.
+  source.splice(0);
+  keeper.touch('a');
+  keeper.flush();
+  assert.deepEqual(make().load([]).conversations, []);
+});
+
+test('without an editor, nothing is deleted', (t) => {
+  const source = [conversation('a', 1, 'x')];
+  const { folder, make } = keeping(t, source);
+  const keeper = make();
+  keeper.touch('a');
+  keeper.flush();
+  const report = { problem: (text) => assert.fail(text), kept: () => {} };
+  const late = new Keeper(folder, [], () => 30, () => null, report);
+  late.load([]);
+  late.touch('a');
+  late.flush();
+  assert.deepEqual(make().load([]).conversations, source);
+});
+
+test('a conversation that gets another id is deleted when it is written with that one, and not before', (t) => {
+  const source = [conversation('old', 1, 'first')];
+  const { folder, make, problems } = keeping(t, source);
+  const keeper = make();
+  keeper.touch('old');
+  keeper.flush();
+  const kept = () => make().load([]).conversations.map(({ id }) => id);
+  source[0] = { ...source[0], id: 'new' };
+  keeper.forget('old');
+  keeper.touch('new');
+  assert.deepEqual(kept(), ['old'], 'the process may end here');
+  // The disk is full: a folder is in the way of the file.
+  mkdirSync(join(folder, fileName('new')));
+  keeper.flush();
+  assert.equal(problems.length, 1);
+  assert.deepEqual(kept(), ['old']);
+  rmdirSync(join(folder, fileName('new')));
+  keeper.flush();
+  assert.deepEqual(kept(), ['new']);
+});
+
+/** Windows of a workspace, each with its folder, and what they show. */
+function windows(t, ...sources) {
+  const root = mkdtempSync(join(tmpdir(), 'conductor-keep-'));
+  t.after(() => rmSync(root, { recursive: true, force: true }));
+  const folders = sources.map((_, index) => join(root, String(index)));
+  const report = { problem: (text) => assert.fail(text), kept: () => {} };
+  const open = (index, most = 30) => (
+    new Keeper(folders[index], folders.filter((it) => it !== folders[index]), () => most, () => sources[index], report));
+  /** Writes the conversations of a window, the last one as the one that it shows. */
+  const keep = (index) => {
+    const keeper = open(index);
+    keeper.load([]);
+    for (const { id } of sources[index]) keeper.touch(id);
+    keeper.show(sources[index].at(-1).id);
+    keeper.flush();
+    return keeper;
+  };
+  /** Makes a window one of another process. `age` is how many seconds ago it has shown its conversation. */
+  const of = (index, pid, age = 0) => {
+    const path = join(folders[index], 'current.json');
+    writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), pid }));
+    const then = Date.now() / 1000 - age;
+    utimesSync(path, then, then);
+  };
+  return { folders, open, keep, of, ids: (index) => open(index).load([]).conversations.map(({ id }) => id) };
+}
+
+/** The number of a process that has ended. */
+const endedProcess = () => spawnSync(process.execPath, ['--eval', '0']).pid;
+
+test('a window shows the conversations of all windows of its workspace, each as it was last', (t) => {
+  const [old, later] = [conversation('both', 1, 'x'), conversation('both', 5, 'x', 'y')];
+  const { open, keep, ids } = windows(t, [conversation('a', 3, 'x'), old], [conversation('b', 4, 'x'), later], []);
+  for (const index of [0, 1]) keep(index);
+  for (const index of [0, 1, 2]) {
+    assert.deepEqual(open(index).load([]).conversations, [conversation('a', 3, 'x'), conversation('b', 4, 'x'), later]);
+  }
+  // Of two versions of the same time, the one that was written last counts: it may have another draft.
+  const drafts = windows(t, [conversation('a', 1, 'x')], [conversation('a', 1, 'x', 'draft')]);
+  for (const index of [0, 1]) drafts.keep(index);
+  const past = Date.now() / 1000 - 60;
+  utimesSync(join(drafts.folders[0], fileName('a')), past, past);
+  assert.equal(drafts.open(0).load([]).conversations[0].entries.length, 2);
+  assert.deepEqual(ids(2), ['a', 'b', 'both']);
+});
+
+test('a conversation that is closed in one window, or is above the limit at the start, is gone from all', (t) => {
+  const sources = [[conversation('a', 3, 'x'), conversation('b', 2, 'x')], [conversation('c', 1, 'x')]];
+  const { open, keep, ids } = windows(t, ...sources);
+  const keepers = [0, 1].map(keep);
+  sources[0].shift();
+  keepers[1].forget('a');
+  keepers[1].flush();
+  assert.deepEqual(ids(0), ['c', 'b']);
+  assert.deepEqual(open(0, 1).load([]).conversations.map(({ id }) => id), ['b']);
+  assert.deepEqual(ids(1), ['b']);
+  open(1, 0).load([]);
+  assert.deepEqual(ids(0), []);
+});
+
+test('a conversation that is above the limit in one window stays in the other one that goes on with it', (t) => {
+  const sources = [[conversation('a', 1, 'x')], []];
+  const { keep, open, ids } = windows(t, ...sources);
+  const first = keep(0);
+  const second = open(1, 1);
+  sources[1].push(...second.load([]).conversations, conversation('b', 5, 'x'));
+  // Meanwhile, the first window goes on.
+  sources[0][0] = conversation('a', 9, 'x', 'y');
+  first.touch('a');
+  first.flush();
+  second.touch('b');
+  second.flush();
+  assert.deepEqual(ids(0), ['b', 'a']);
+});
+
+test('a window continues what was shown last, unless another window shows it', (t) => {
+  const make = (...owners) => {
+    const { open, keep, of } = windows(t, [conversation('a', 1, 'x')], [conversation('b', 2, 'x')], [conversation('x', 1, 'x')]);
+    for (const [index, [pid, age]] of owners.entries()) {
+      keep(index);
+      of(index, pid, age);
+    }
+    return (index) => open(index).load([]).current;
+  };
+  const gone = endedProcess();
+  const open = process.ppid;
+  // A window that is loaded again has another folder now and then.
+  assert.equal(make([gone, 10])(2), 'a');
+  assert.equal(make([gone, 20], [gone, 10])(2), 'b');
+  assert.equal(make([gone, 10], [gone, 20])(1), 'a');
+  // The other window is open.
+  assert.equal(make([open, 10])(2), null);
+  assert.equal(make([gone, 20], [open, 10])(2), 'a');
+  assert.equal(make([open, 20], [open, 10])(0), 'a', 'the folder of a window belongs to it alone');
 });
 
 test('a lower limit deletes what is above it, and a limit of 0 deletes all', (t) => {
@@ -151,7 +302,7 @@ test('a lower limit deletes what is above it, and a limit of 0 deletes all', (t)
   const folder = join(mkdtempSync(join(tmpdir(), 'conductor-keep-')), 'conversations');
   t.after(() => rmSync(join(folder, '..'), { recursive: true, force: true }));
   const report = { problem: (text) => assert.fail(text), kept: () => {} };
-  const make = () => new Keeper(folder, () => most, () => source, report);
+  const make = () => new Keeper(folder, [], () => most, () => source, report);
   const keeper = make();
   for (const { id } of source) keeper.touch(id);
   keeper.show('s4');
@@ -161,7 +312,7 @@ test('a lower limit deletes what is above it, and a limit of 0 deletes all', (t)
   assert.deepEqual(make().load([]).conversations.map(({ id }) => id), ['s3', 's4']);
   assert.equal(readdirSync(folder).length, 3);
   most = 0;
-  assert.deepEqual(make().load([]), { conversations: [], current: null });
+  assert.deepEqual(make().load([]), { conversations: [], current: null, elsewhere: [] });
   assert.deepEqual(readdirSync(folder), []);
   const last = make();
   last.touch('s1');
@@ -179,9 +330,9 @@ test('other files and broken ones do no harm, and a folder that cannot be writte
   writeFileSync(join(folder, fileName('broken')), '{');
   writeFileSync(join(folder, 'note.txt'), 'mine');
   writeFileSync(join(folder, 'current.json'), '}');
-  assert.deepEqual(make().load([]), { conversations: source, current: null });
+  assert.deepEqual(make().load([]), { conversations: source, current: null, elsewhere: [] });
   const problems = [];
-  const blocked = new Keeper(join(folder, 'note.txt'), () => 5, () => source, {
+  const blocked = new Keeper(join(folder, 'note.txt'), [], () => 5, () => source, {
     problem: (text) => problems.push(text), kept: () => assert.fail('nothing was kept'),
   });
   blocked.touch('a');

@@ -52,6 +52,9 @@ test('what is wrong with the program is named', async (t) => {
   assert.match(await problem(join(folder, 'other/c')), /another program/);
   assert.match(await problem(join(folder, 'broken/c')), /--version' has failed/);
   assert.match(await problem(join(folder, 'none')), /names no program/);
+  // The system refuses it at once: a file is no folder.
+  writeFileSync(join(folder, 'wrong'), '#!/dev/null/sh\n', { mode: 0o755 });
+  assert.match(await problem(join(folder, 'wrong')), /--version' has failed: .*ENOTDIR/);
   assert.match(await problem('some/relative'), /absolute/);
   assert.match(await problem('conductor-that-is-nowhere'), /not in the PATH/);
 });
@@ -69,7 +72,12 @@ printf '{"chains":[{"name":"%s","components":["%s"],"agentCommand":"x"}]}' "$NAM
     ...none, chains: [{ name: 'work', components: ['project'], configured: { agentCommand: 'x' } }],
   });
   assert.deepEqual(await configurationIn(join(folder, 'old'), place), none);
-  assert.deepEqual(await configurationIn(join(folder, 'none'), place), none);
+  // The system starts neither a program that is gone, nor one with such a variable.
+  for (const [path, env] of [['none', {}], ['new', { NAME: 'a\0b' }]]) {
+    const { chains, problems } = await configurationIn(join(folder, path), { ...place, env });
+    assert.deepEqual(chains, []);
+    assert.match(problems.join(), /^The configuration of conductor could not be read: /);
+  }
 });
 
 test('a mistake in the configuration is shown with its place', async (t) => {

@@ -6,7 +6,7 @@ import test from 'node:test';
 import { load } from './load.mjs';
 
 const { questionText, withoutImages } = await load('questions');
-const { messageText, shortLine } = await load('lines');
+const { isExternal, messageText, shortLine } = await load('lines');
 const { errorLine, reasonOf } = await load('stderr');
 
 test('a question has its place, its code and its words', () => {
@@ -60,4 +60,12 @@ test('all messages are shown by messages.ts', () => {
   const folder = join(import.meta.dirname, '../../src');
   const users = readdirSync(folder).filter((name) => /show(Information|Warning|Error)Message/.test(readFileSync(join(folder, name), 'utf8')));
   assert.deepEqual(users, ['messages.ts']);
+});
+
+test('only whole addresses of pages and mailboxes are opened', () => {
+  for (const href of ['https://a.example/x%2Fy?q=%26#z', 'HTTP://a.example', 'mailto:a@b.example']) assert.ok(isExternal(href), href);
+  for (const href of [
+    '', 'a.example', '//a.example', 'file:///etc/passwd', 'command:x', 'vscode://x/y', 'javascript:alert(1)', 'https:', 'https://',
+    'https://[', 'https://a.example/a b', 'java\nscript:x', 'https://a.example/\n', ' https://a.example',
+  ]) assert.equal(isExternal(href), false, href);
 });
