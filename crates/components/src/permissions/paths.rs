@@ -236,6 +236,10 @@ pub(crate) fn lexical(path: &Path) -> PathBuf {
 
 /// The path with its symbolic links resolved. Names that do not exist are kept.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
+    if path.as_os_str().len() > MAX_PATH {
+        // No program can open it, and there is a doubt about it.
+        return lexical(path);
+    }
     let mut result = PathBuf::new();
     let mut waiting: Vec<PathBuf> = vec![path.to_owned()];
     let mut links = 0;

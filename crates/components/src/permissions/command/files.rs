@@ -101,9 +101,16 @@ fn uses(name: &str) -> Uses {
     }
 }
 
+/// The most words of a command line whose use is looked up. A word counts once for each program before it.
+pub(crate) const MAX_LOOKS: usize = 200_000;
+
 /// The files that a command uses, and the files that a program in its arguments uses. With `opens`, any argument may be
-/// a program.
-pub(crate) fn used(words: &[Word], opens: bool) -> Vec<FileUse> {
+/// a program. Adds the words that were looked up to `looks`, and stops at the limit.
+pub(crate) fn used(words: &[Word], opens: bool, looks: &mut usize) -> Vec<FileUse> {
+    *looks += words.len();
+    if *looks > MAX_LOOKS {
+        return Vec::new();
+    }
     let mut files = used_by(words);
     // The first word with a name is enough: the words behind a later one stand behind the first one, too.
     let mut names = HashSet::new();
@@ -112,6 +119,10 @@ pub(crate) fn used(words: &[Word], opens: bool) -> Vec<FileUse> {
     for at in inner {
         let name = name_of(&words[at]).filter(|it| is_file_program(it));
         if name.is_some_and(|it| names.insert(it)) {
+            *looks += words.len() - at;
+            if *looks > MAX_LOOKS {
+                break;
+            }
             let inner = used_by(&words[at..]).into_iter();
             files.extend(inner.map(|it| FileUse { certain: it.certain && is_wrapper, ..it }));
         }

@@ -8,6 +8,9 @@ use super::words::{Unit, Word, glob, units_of_glob};
 use super::{SimpleCommand, words};
 use crate::permissions::paths;
 
+/// The most places in one command at which an exact pattern is compared.
+const MAX_LATER: usize = 64;
+
 /// A pattern of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunPattern {
@@ -121,7 +124,10 @@ impl RunPattern {
                 true => later.map(|(at, _)| at + 1).collect(),
                 false => later.next().map(|(at, _)| at + 1).into_iter().collect(),
             };
-            for at in at {
+            if at.len() > MAX_LATER {
+                fit = fit.max(Fit::May);
+            }
+            for at in at.into_iter().take(MAX_LATER) {
                 fit = fit.max(self.wide_arguments(Fit::Yes, &command[at + 1..], machine));
             }
         }

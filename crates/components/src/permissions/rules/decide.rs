@@ -21,6 +21,8 @@ mod mcp;
 const MAX_SHOWN: usize = 120;
 /// The most paths of a command line whose links are resolved.
 const MAX_LOOKUPS: usize = 300;
+/// The most paths of a command line that are compared with rules. There is a doubt long before.
+const MAX_PATHS: usize = 20_000;
 /// The most working directories that a command line may have.
 const MAX_FOLDERS: usize = 8;
 
@@ -46,6 +48,7 @@ pub(super) fn decide(rules: &Rules, action: &Action, surroundings: &Surroundings
         folders: vec![action.cwd.clone()],
         unknown_folder: false,
         lookups: 0,
+        looks: 0,
         seen: HashSet::new(),
         findings: Vec::new(),
     };
@@ -125,6 +128,8 @@ struct Judge<'r> {
     unknown_folder: bool,
     /// How many paths of command lines were looked up.
     lookups: usize,
+    /// How many words of command lines were searched for paths.
+    looks: usize,
     /// The paths that were judged, each with the kind of its use.
     seen: HashSet<(Word, bool, Inside, bool, usize)>,
     findings: Vec<Finding<'r>>,

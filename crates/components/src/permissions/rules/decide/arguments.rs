@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::fit::{Reach, host_fit, path_fit};
-use super::{Judge, MAX_LOOKUPS, shown, shown_word};
+use super::{Judge, MAX_LOOKUPS, MAX_PATHS, shown, shown_word};
 use crate::permissions::command::files::{self, FileUse, Inside};
 use crate::permissions::command::hosts::{self, Host};
 use crate::permissions::command::parts::{Part, Parts, name_of};
@@ -91,7 +91,11 @@ impl Judge<'_> {
         let outer = (!folders.is_empty())
             .then(|| (self.folders.clone(), self.unknown_folder, std::mem::take(&mut self.seen)));
         folders.iter().for_each(|it| self.enter(Some(it)));
-        let used = files::used(words, part.opens).into_iter();
+        let knew_all = self.looks <= files::MAX_LOOKS;
+        let used = files::used(words, part.opens, &mut self.looks).into_iter();
+        if knew_all && self.looks > files::MAX_LOOKS {
+            self.doubt("it has too many words");
+        }
         for FileUse { path, writes, inside, certain } in used.chain(files::patched(&part.command)) {
             self.path(&path, writes, inside, certain, true);
         }
@@ -110,7 +114,7 @@ impl Judge<'_> {
         only_stricter: bool,
     ) {
         let key = (word.clone(), writes, inside, certain, self.folders.len());
-        if only_stricter && !self.seen.insert(key) {
+        if only_stricter && (self.lookups > MAX_PATHS || !self.seen.insert(key)) {
             return;
         }
         let relative = !(word.starts_with('/') || word.tilde);
