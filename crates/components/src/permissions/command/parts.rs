@@ -21,6 +21,8 @@ pub(crate) struct Parts {
     pub(crate) commands: Vec<Part>,
     /// Words of text that is not parsed. Only rules that deny or ask look at them.
     pub(crate) raw: Vec<Vec<Word>>,
+    /// Words of code that interpreters read as their input.
+    pub(crate) code: Vec<Word>,
     /// Why the command line must not be allowed.
     pub(crate) doubts: Vec<&'static str>,
     /// Whether commands may run more than once.

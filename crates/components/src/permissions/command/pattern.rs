@@ -289,6 +289,7 @@ pub(crate) fn runs_unknown(command: &[Word]) -> bool {
     const RUN_TEXT: [&str; 5] = ["eval", "source", ".", "trap", "watch"];
     const RUN_WORDS: [&str; 8] =
         ["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
+    const RUN_CODE: [&str; 5] = ["-c", "-e", "--eval", "-E", "-r"];
     let is_unknown = |word: &Word| word.units == [Unit::Unknown];
     let is_command = |word: &Word| word.splits && is_unknown(word);
     // The command of a wrapper is the first word that is neither an option nor its value.
@@ -307,6 +308,9 @@ pub(crate) fn runs_unknown(command: &[Word]) -> bool {
         }
         if ["find", "fd"].contains(&name) {
             return follows(&RUN_WORDS, &is_command);
+        }
+        if programs::reads_code(name) {
+            return follows(&RUN_CODE, &is_unknown);
         }
         let text = word.text().unwrap_or_default();
         let is_option = text.starts_with('-') || text.contains('=') || is_duration(text);

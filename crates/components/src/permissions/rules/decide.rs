@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use self::fit::{Reach, path_fit, run_fit, url_fit, widest};
+use super::url::{LocalFile, local_file};
 use super::{AskLimit, Decision, Rule, Rules, Surroundings, Verdict};
 use crate::action::{Action, CommandLine, Operation};
 use crate::permissions::command::SimpleCommand;
-use crate::permissions::command::files::{self, Inside};
+use crate::permissions::command::files::{self, Inside, Looks};
 use crate::permissions::command::parts::{Part, Parts, is_unknown};
 use crate::permissions::command::pattern::{Fit, Machine};
 use crate::permissions::command::words::{Word, glob};
@@ -21,6 +22,8 @@ mod mcp;
 const MAX_SHOWN: usize = 120;
 /// The most paths of a command line whose links are resolved.
 const MAX_LOOKUPS: usize = 300;
+/// The most paths in code that an interpreter reads as its input.
+const MAX_MENTIONS: usize = 140;
 /// The most paths of a command line that are compared with rules. There is a doubt long before.
 const MAX_PATHS: usize = 20_000;
 /// The most working directories that a command line may have.
@@ -48,7 +51,8 @@ pub(super) fn decide(rules: &Rules, action: &Action, surroundings: &Surroundings
         folders: vec![action.cwd.clone()],
         unknown_folder: false,
         lookups: 0,
-        looks: 0,
+        looks: Looks::default(),
+        mentions: 0,
         seen: HashSet::new(),
         findings: Vec::new(),
     };
@@ -128,8 +132,10 @@ struct Judge<'r> {
     unknown_folder: bool,
     /// How many paths of command lines were looked up.
     lookups: usize,
-    /// How many words of command lines were searched for paths.
-    looks: usize,
+    /// How much of the command lines was searched for paths.
+    looks: Looks,
+    /// How many paths were found in code that an interpreter reads as its input.
+    mentions: usize,
     /// The paths that were judged, each with the kind of its use.
     seen: HashSet<(Word, bool, Inside, bool, usize)>,
     findings: Vec<Finding<'r>>,
@@ -198,15 +204,11 @@ impl<'r> Judge<'r> {
 
     /// An address such as `file:///etc/passwd` is a file.
     fn local_address(&mut self, url: &str) {
-        let Some((scheme, rest)) = url.trim().split_once(':') else { return };
-        if !scheme.eq_ignore_ascii_case("file") {
-            return;
-        }
-        let path = rest.trim_start_matches('/');
-        let path = path.strip_prefix("localhost/").unwrap_or(path);
-        match path.contains(['%', '?', '#', '\\']) {
-            true => self.doubt("it reads a file by its address"),
-            false => self.file(&Path::new("/").join(path), false, Inside::Nothing),
+        if let Some(LocalFile { path, is_clear }) = local_file(url) {
+            if !is_clear {
+                self.doubt("it reads a file by its address");
+            }
+            self.file(Path::new(&path), false, Inside::Nothing);
         }
     }
 
@@ -277,6 +279,7 @@ impl<'r> Judge<'r> {
         }
         self.raw(parts);
         self.change_folders(parts);
+        self.named_in_code(parts);
         self.links(parts);
         let mut decided = false;
         for part in &parts.commands {
@@ -293,6 +296,7 @@ impl<'r> Judge<'r> {
             self.arguments(part);
             decided |= part.command.redirections.iter().any(|it| it.writes);
         }
+        self.note_unseen();
         if !decided {
             // Nothing runs: an empty command line, or only assignments. Or it is not known what runs: then a rule about
             // the tool, or the default, can still deny it.

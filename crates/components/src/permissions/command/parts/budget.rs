@@ -86,6 +86,14 @@ impl Parts {
             self.add_raw(code);
         }
     }
+
+    /// Adds the words of code that an interpreter reads as its input.
+    pub(super) fn search_input(&mut self, code: &str) {
+        self.search(code);
+        if self.is_whole() {
+            self.code.extend(raw::commands(code).into_iter().flatten());
+        }
+    }
 }
 
 #[cfg(test)]

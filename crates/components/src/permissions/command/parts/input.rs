@@ -17,7 +17,7 @@ impl Parts {
         let runs = reads_code || names.iter().any(|it| programs::is_shell(it));
         for text in command.here.iter().map(Word::script_text) {
             match reads_code {
-                true => self.search(&text),
+                true => self.search_input(&text),
                 false => self.open_script(&text, level + 1, true),
             }
         }
@@ -44,7 +44,7 @@ impl Parts {
             let text =
                 texts.collect::<Vec<_>>().join(" ").replace("\\n", "\n").replace("\\t", "\t");
             match reads_code {
-                true => self.search(&text),
+                true => self.search_input(&text),
                 false => self.open_script(&text, level + 1, true),
             }
             feed(&text);

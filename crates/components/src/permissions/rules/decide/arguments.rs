@@ -1,9 +1,10 @@
 //! Files, addresses and redirections of a command line.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::fit::{Reach, host_fit, path_fit};
-use super::{Judge, MAX_LOOKUPS, MAX_PATHS, shown, shown_word};
+use super::{Judge, MAX_LOOKUPS, MAX_MENTIONS, MAX_PATHS, shown, shown_word};
 use crate::permissions::command::files::{self, FileUse, Inside};
 use crate::permissions::command::hosts::{self, Host};
 use crate::permissions::command::parts::{Part, Parts, name_of};
@@ -38,7 +39,8 @@ impl Judge<'_> {
         }
     }
 
-    fn has_paths(&self) -> bool {
+    /// Whether a rule is about files.
+    pub(super) fn has_paths(&self) -> bool {
         self.rules.iter().any(|it| !it.read.is_empty() || !it.write.is_empty())
     }
 
@@ -91,16 +93,38 @@ impl Judge<'_> {
         let outer = (!folders.is_empty())
             .then(|| (self.folders.clone(), self.unknown_folder, std::mem::take(&mut self.seen)));
         folders.iter().for_each(|it| self.enter(Some(it)));
-        let knew_all = self.looks <= files::MAX_LOOKS;
         let used = files::used(words, part.opens, &mut self.looks).into_iter();
-        if knew_all && self.looks > files::MAX_LOOKS {
-            self.doubt("it has too many words");
-        }
         for FileUse { path, writes, inside, certain } in used.chain(files::patched(&part.command)) {
             self.path(&path, writes, inside, certain, true);
         }
         if let Some(outer) = outer {
             (self.folders, self.unknown_folder, self.seen) = outer;
+        }
+    }
+
+    /// Notes why not all files of the commands are known, if there is a reason.
+    pub(super) fn note_unseen(&mut self) {
+        if let Some(doubt) = self.looks.doubt.take() {
+            self.doubt(doubt);
+        }
+    }
+
+    /// Files that are named in code which an interpreter reads as its input. The code may read and write them.
+    pub(super) fn named_in_code(&mut self, parts: &Parts) {
+        if !self.has_paths() {
+            return;
+        }
+        let mut seen = HashSet::new();
+        let words = parts.code.iter().filter(|it| files::looks_like_path(it));
+        for word in words.filter(|it| seen.insert(*it)) {
+            if self.mentions == MAX_MENTIONS {
+                self.doubt("it names too many paths");
+                return;
+            }
+            self.mentions += 1;
+            for writes in [false, true] {
+                self.path(word, writes, Inside::Nothing, false, true);
+            }
         }
     }
 
