@@ -27,6 +27,10 @@ fn rules_decide_about_calls_of_mcp_tools() {
         "permissions: may the agent call other of kit?"
     );
     assert_eq!(asked["params"]["toolCall"]["rawInput"], json!({ "text": "x" }));
+    let why = asked["params"]["toolCall"]["content"][0]["content"]["text"].as_str();
+    let expected =
+        format!("Folder: {}\n\nWhy: no rule matches the tool `mcp__kit__other`", chain.project());
+    assert_eq!(why, Some(expected.as_str()));
     chain.answer("editor", &asked, selected("conductor-allow-once"));
     let passed = chain.receive("editor");
     assert_eq!(passed["params"], call("other"));
