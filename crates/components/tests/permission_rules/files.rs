@@ -70,6 +70,14 @@ const PATHS: &[Row] = &[
     ("ln src/a.rs .git/hooks/x", Deny),
     ("ln -sf ../src/a.rs .git/hooks/x", Deny),
     ("ln .env src/x", Deny),
+    ("cp /tmp/hooks/x .git", Deny),
+    ("cp /tmp/settings.json .claude", Deny),
+    ("cp -r /tmp/.claude .", Deny),
+    ("cp /tmp/.claude .", Ask),
+    ("mv /tmp/.claude src/..", Deny),
+    ("ln -s /tmp/x/.claude .", Ask),
+    ("cp /tmp/.c* .", Ask),
+    ("cp /tmp/a.rs /tmp/b.rs src", Allow),
     ("truncate -s 0 .git/config", Deny),
     ("tar -C .git -xf a.tar", Deny),
     ("tar xf a.tar -C.git", Deny),
@@ -163,6 +171,20 @@ const CODE: &[Row] = &[
     ("bash -s <<EOF\nrm -rf .git\nEOF", Deny),
     ("sh <<< 'rm -rf .git'", Deny),
     ("cat <<E | sh\nrm -rf .git\nE", Deny),
+    ("echo .env | xargs -I{} sh -c 'cat {}'", Deny),
+    ("echo .env | xargs -I {} sh -c 'cat {}'", Deny),
+    ("echo .env | xargs -n1 -i sh -c 'cat {}'", Deny),
+    ("echo .env | xargs --replace=X sh -c 'cat X'", Deny),
+    ("echo push | xargs -IX sh -c 'git X -f'", Deny),
+    ("echo .env | xargs -n 1 -P4 -0I{} bash -ic 'cat {}'", Deny),
+    ("echo .env | xargs --max-procs 4 -I % sh -c 'cat %'", Deny),
+    ("echo .env | parallel 'cat {}'", Deny),
+    ("ls src | xargs -I{} sh -c 'cat {}'", Ask),
+    ("ls src | xargs -I{} echo {}", Allow),
+    ("shopt -s dotglob; cat *", Ask),
+    ("bash -O dotglob -c 'cat *'", Ask),
+    ("setopt GLOB_DOTS; cat *", Ask),
+    ("shopt -s nullglob; cat src/*.rs", Allow),
     ("docker exec -i x bash <<E\ngit push -f\nE", Deny),
     ("python - <<EOF\nimport os\nos.system('git push -f')\nEOF", Deny),
     ("python3 <<'EOF'\nprint(open('.env').read())\nEOF", Deny),
@@ -181,6 +203,34 @@ const CODE: &[Row] = &[
 #[test]
 fn code_names_files_and_commands() {
     check(CODE);
+}
+
+/// Agents often begin a command line with a change to the folder in which they are.
+#[test]
+fn a_change_to_the_folder_of_the_session_needs_no_rule() {
+    let project = Project::new();
+    let root = project.root.display();
+    let allowed = rules("[[rule]]\ndecision = \"allow\"\nrun = [\"git status\"]\n");
+    let mut wrong = Wrong::default();
+    for (command, expected) in [
+        (format!("cd {root} && git status"), Allow),
+        (format!("cd '{root}/src/..' && git status"), Allow),
+        (format!("cd {root}/src && git status"), Ask),
+        (format!("cd {root}/.. && git status"), Ask),
+        (format!("cd {root} && make"), Ask),
+        (format!("cd {root} > x && git status"), Ask),
+        (format!("CDPATH=/ cd {root} && git status"), Ask),
+        ("cd . && git status".to_owned(), Ask),
+        ("cd && git status".to_owned(), Ask),
+    ] {
+        wrong.check(&command, &project.run(&allowed, &command), expected);
+    }
+    let denied = rules(
+        "[[rule]]\ndecision = \"deny\"\nrun = [\"cd *\"]\n[[rule]]\ndecision = \"allow\"\nrun = [\"git status\"]\n",
+    );
+    let command = format!("cd {root} && git status");
+    wrong.check(&command, &project.run(&denied, &command), Deny);
+    wrong.finish();
 }
 
 /// What stands behind a limit is not ignored.
@@ -203,6 +253,7 @@ fn limits_end_in_a_question() {
         (format!("ssh host '{}evil.com'", many("a.b ", 400)), Deny),
         (format!("grep -{}f.env src/a.rs", many("i", 20)), Deny),
         (format!("grep -{}f.env src/a.rs", many("i", 200)), Ask),
+        (format!("alias g='git push'; {}g -f", many("true;", 200)), Ask),
         (format!("cat {}", (0..400).map(|it| format!("x{it} ")).collect::<String>()), Ask),
     ];
     let project = Project::new();

@@ -112,6 +112,9 @@ fn uses(name: &str) -> Uses {
 /// The most words of a command line whose use is looked up. A word counts once for each program before it.
 const MAX_LOOKS: usize = 200_000;
 
+/// How many letters count as a word.
+const LETTERS: usize = 64;
+
 /// How much of a command line was looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
@@ -129,6 +132,11 @@ impl Looks {
             self.doubt = Some("it has too many words");
         }
         has_room
+    }
+
+    /// Whether there is room to look at a text once more.
+    fn has_room_for(&mut self, text: &str) -> bool {
+        self.has_room(1 + text.len() / LETTERS)
     }
 
     /// The first of these items. If there are more, not all is known.
@@ -274,6 +282,9 @@ fn used_by(words: &[Word], looks: &mut Looks) -> Vec<FileUse> {
             }
         }
     }
+    if matches!(uses, Uses::Copies | Uses::Moves) && !into_folder {
+        inside_target(&positional, &mut files);
+    }
     if uses != Uses::Nothing {
         values(&words[1..], &name, looks, &mut files);
         read_by_options(&words[1..], &name, looks, &mut files);
@@ -284,6 +295,23 @@ fn used_by(words: &[Word], looks: &mut Looks) -> Vec<FileUse> {
         files.push(FileUse { path: Word::of_text("."), writes: false, inside, certain: true });
     }
     files
+}
+
+/// What a program that copies writes if its last argument is a folder: files with the names of the others.
+fn inside_target(positional: &[&Word], files: &mut Vec<FileUse>) {
+    let Some((target, sources)) = positional.split_last() else { return };
+    let Some(folder) = target.text() else { return };
+    for source in sources {
+        let base = source.base_units();
+        let is_no_name =
+            matches!(base.as_slice(), [Unit::Text(name)] if name.is_empty() || name == "..");
+        if base.is_empty() || is_no_name || base.contains(&Unit::Unknown) {
+            continue;
+        }
+        let mut path = Word { tilde: target.tilde, ..Word::of_text(format!("{folder}/")) };
+        base.into_iter().for_each(|it| path.push(it));
+        files.push(FileUse { path, writes: true, inside: Inside::Doubtful, certain: true });
+    }
 }
 
 /// The arguments that are no options. Behind `--`, all are. A single dash stands for standard input or output.
@@ -373,8 +401,9 @@ fn used_by_sed(words: &[Word], looks: &mut Looks, files: &mut Vec<FileUse>) {
 fn named_in_code(words: &[Word], looks: &mut Looks, files: &mut Vec<FileUse>) {
     let texts = words.iter().flat_map(Word::known_texts);
     let code = texts.filter(|it| it.contains([' ', '(', '"', '\'']));
+    let code: Vec<&str> = code.take_while(|it| looks.has_room_for(it)).collect();
     let mut seen = HashSet::new();
-    let found = code.flat_map(raw::commands).flatten();
+    let found = code.into_iter().flat_map(raw::commands).flatten();
     let found = found.filter(|it| looks_like_path(it) && seen.insert(it.clone()));
     for path in looks.first(found, MAX_CODE_PATHS) {
         for writes in [false, true] {
@@ -386,7 +415,7 @@ fn named_in_code(words: &[Word], looks: &mut Looks, files: &mut Vec<FileUse>) {
 
 /// Whether a word of code may be a path.
 pub(crate) fn looks_like_path(word: &Word) -> bool {
-    word.text().is_some_and(|it| it.contains(['/', '.']) && it.len() < MAX_CODE_PATH)
+    word.text().is_some_and(|it| it.contains(['/', '.']))
 }
 
 /// Paths behind a sign: `--file=x`, `of=x`, `HEAD:x`, `@x`, `f=@x;type=y`, `f=<x`.
@@ -395,6 +424,9 @@ fn values(words: &[Word], name: &str, looks: &mut Looks, files: &mut Vec<FileUse
         let Some(Unit::Text(text)) = word.units.first() else { continue };
         for (at, _) in looks.first(text.match_indices(['=', ':', '@', '<']), MAX_VALUES) {
             let (before, value) = (&text[..at], &text[at + 1..]);
+            if !looks.has_room_for(value) {
+                return;
+            }
             let writes = name == "dd" && before == "of";
             let alone = word.units.len() == 1;
             let short = value.split([';', ',']).next().filter(|it| alone && it.len() < value.len());

@@ -214,6 +214,9 @@ impl Parts {
                 }
             }
         }
+        if sets_dot_globs(&name, command) {
+            self.doubt("its wildcards may match names that begin with a dot");
+        }
         self.open_dashed(command);
         if name == "alias" {
             self.note_aliases(&command.words[1..]);
@@ -421,6 +424,17 @@ fn evaluates_value(name: &str, arguments: &[Word]) -> bool {
                 || programs::declares(name) && (has_flag("-i") || has_flag("-n"))
         }
     }
+}
+
+/// Whether a command makes wildcards of the shell match names that begin with a dot.
+fn sets_dot_globs(name: &str, command: &SimpleCommand) -> bool {
+    let is_option = |it: &str| {
+        let plain = it.to_lowercase().replace('_', "");
+        ["dotglob", "globdots"].iter().any(|option| plain.contains(option))
+    };
+    let sets = ["shopt", "setopt", "set", "options", "eval", "builtin", "command"].contains(&name)
+        || command.words.iter().filter_map(name_of).any(|it| programs::is_shell(&it));
+    sets && command.words.iter().flat_map(Word::known_texts).any(is_option)
 }
 
 /// Whether no argument of a command is a command: its program, or the program that it only starts, leaves them alone.

@@ -190,7 +190,7 @@ impl RunPattern {
                 false => missing = true,
             }
         }
-        let (found, complete) = subsequence(command, &plain, machine.case_blind);
+        let (found, complete) = subsequence(command, &plain);
         if complete && !missing {
             return program;
         }
@@ -454,8 +454,7 @@ fn can_be_flag(word: &Word) -> bool {
 }
 
 /// How many words of a pattern stand in a command in order, and whether all do.
-fn subsequence(command: &[Word], pattern: &[&str], case_blind: bool) -> (usize, bool) {
-    let _ = case_blind;
+fn subsequence(command: &[Word], pattern: &[&str]) -> (usize, bool) {
     let mut words = command.iter();
     let mut found = 0;
     for wanted in pattern {

@@ -189,6 +189,18 @@ impl<'r> Judge<'r> {
         self.findings.extend(found);
     }
 
+    /// Whether a command changes to the folder of the session, where every command begins. It needs no rule that allows it.
+    fn stays_in_project(&self, command: &SimpleCommand) -> bool {
+        let [program, target] = command.words.as_slice() else { return false };
+        let Some(target) = target.text().filter(|_| program.text() == Some("cd")) else {
+            return false;
+        };
+        let is_plain = command.assignments.is_empty() && command.redirections.is_empty();
+        is_plain
+            && target.starts_with('/')
+            && resolve(Path::new(target)) == resolve(&self.base.session.path)
+    }
+
     /// A file that is moved can be read afterwards: rules that deny or ask about reading it count.
     fn moved(&mut self, operations: &[Operation]) {
         if !operations.iter().any(|it| matches!(it, Operation::Write(_))) {
@@ -288,8 +300,9 @@ impl<'r> Judge<'r> {
                 decided |= !part.inner;
                 let machine = self.machine;
                 let fit = |rule: &Rule| run_fit(rule, part, machine);
+                let only_stricter = part.inner || self.stays_in_project(&part.command);
                 let found = self
-                    .judge(&fit, part.inner, || format!("the command `{}`", shown_words(words)));
+                    .judge(&fit, only_stricter, || format!("the command `{}`", shown_words(words)));
                 self.findings.extend(found);
             }
             self.redirections(part);

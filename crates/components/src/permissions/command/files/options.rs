@@ -251,7 +251,7 @@ pub(super) fn read_by_options(
         let is_letter = |it: &char| it.is_ascii_alphabetic();
         let count = letters.chars().take_while(is_letter).count();
         for length in looks.first(1..=count, MAX_LETTERS) {
-            if length < letters.len() {
+            if length < letters.len() && looks.has_room_for(letters) {
                 add(with_first(word, &letters[length..]));
             }
         }

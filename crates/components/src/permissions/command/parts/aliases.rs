@@ -65,6 +65,9 @@ impl Parts {
             self.doubt("it defines too many aliases");
             aliases.truncate(MAX_ALIASES);
         }
+        if !aliases.is_empty() && self.commands.len() > MAX_COMMANDS {
+            self.doubt("it has too many commands that may use its aliases");
+        }
         let count = self.commands.len().min(MAX_COMMANDS);
         for (program, name, value) in aliases {
             for index in 0..count {

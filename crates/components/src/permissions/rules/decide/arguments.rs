@@ -14,6 +14,9 @@ use crate::permissions::command::words::Word;
 use crate::permissions::paths::Place;
 use crate::permissions::rules::{Decision, Rule};
 
+/// How many letters of a path count as one more path.
+const LETTERS: usize = 128;
+
 impl Judge<'_> {
     pub(super) fn redirections(&mut self, part: &Part) {
         for redirection in &part.command.redirections {
@@ -142,8 +145,10 @@ impl Judge<'_> {
             return;
         }
         let relative = !(word.starts_with('/') || word.tilde);
-        self.lookups += 1;
-        if self.lookups == MAX_LOOKUPS {
+        let length: usize = word.known_texts().map(str::len).sum();
+        let before = self.lookups;
+        self.lookups += 1 + length / LETTERS;
+        if before < MAX_LOOKUPS && self.lookups >= MAX_LOOKUPS {
             self.doubt("it names too many paths");
         }
         let links = self.lookups < MAX_LOOKUPS;
