@@ -82,9 +82,7 @@ fn takes_hosts_from_elsewhere(name: &str, words: &[Word]) -> bool {
     let is = |text: &str, flags: &[&str]| flags.iter().any(|it| is_flag(text, it));
     match name {
         "curl" => texts.any(|it| {
-            it.starts_with("--expand-")
-                || it.starts_with("--variable")
-                || is(it, &["-K", "--config"])
+            it.starts_with("--expand-") || it.starts_with("--va") || is(it, &["-K", "--config"])
         }),
         "wget" | "wget2" => {
             texts.any(|it| is(it, &["-i", "--input-file", "-e", "--execute", "--config"]))

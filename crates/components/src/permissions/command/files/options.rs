@@ -89,7 +89,7 @@ pub(super) fn unclear(name: &str, texts: &[&str]) -> Option<&'static str> {
     };
     let begins = |start: &str| texts.iter().any(|it| it.starts_with(start));
     match name {
-        "curl" if begins("--expand-") || begins("--variable") => {
+        "curl" if begins("--expand-") || begins("--va") => {
             Some("`curl` puts variables into its options")
         }
         "curl" if has(&["-K", "--config"]) => Some("a file has further options of `curl`"),

@@ -151,7 +151,7 @@ fn places(words: &[Word]) -> Option<(Vec<String>, &[Word])> {
     }
     let places = places.into_iter().map(|it| if it.is_empty() { "{}" } else { it }.to_owned());
     let places: Vec<String> = places.collect();
-    (!places.is_empty()).then(|| (places, words.as_slice()))
+    (!places.is_empty()).then_some((places, words.as_slice()))
 }
 
 /// The word with these pieces in the places for them.

@@ -71,7 +71,7 @@ pub(crate) fn acting(name: &str, open: &[&str], all: &[&str]) -> Option<&'static
         "curl" if open.iter().any(|it| it.contains("%output{")) || reads_format(open) => {
             Some("the format of `curl` can write files")
         }
-        "curl" if open.iter().any(|it| it.starts_with("--expand-") || it.starts_with("--vari")) => {
+        "curl" if open.iter().any(|it| it.starts_with("--expand-") || it.starts_with("--va")) => {
             Some("`curl` puts variables into its options")
         }
         "just" if open.iter().any(|it| !it.starts_with('-') && it.contains('/')) => {
