@@ -11,6 +11,8 @@ use super::command::{Unit, Word};
 const MAX_LINKS: usize = 40;
 /// The longest path that is compared.
 const MAX_PATH: usize = 4096;
+/// The most names of a path that is compared: a longer path cannot be opened, and there is a doubt about it.
+pub(crate) const MAX_NAMES: usize = MAX_PATH / 2;
 
 /// The names of a path, from the root on. A name may have unknown parts.
 pub(crate) type Names = Vec<Vec<Unit>>;
@@ -188,6 +190,7 @@ fn names(path: &Path) -> Names {
             _ => None,
         })
         .map(|name| vec![Unit::Text(name)])
+        .take(MAX_NAMES)
         .collect()
 }
 
@@ -216,6 +219,7 @@ fn split_names(units: &[Unit]) -> Names {
         }
     }
     names.retain(|it| !it.is_empty() && it.as_slice() != [Unit::Text(".".to_owned())]);
+    names.truncate(MAX_NAMES);
     names
 }
 

@@ -248,6 +248,8 @@ fn limits_end_in_a_question() {
         ),
         (format!("python3 -c 'open(\"{}.env\")'", many("./", 400)), Deny),
         (format!("cat {}.env", many("./", 3000)), Deny),
+        (format!("cat {}", many("a/", 30_000)), Ask),
+        (format!("cat {}*", many("a/", 30_000)), Ask),
         (format!("sed '{}' src/a.rs", many("w x\n", 300)), Ask),
         (format!("ssh host '{}evil.com'", many("a.b ", 12)), Deny),
         (format!("ssh host '{}evil.com'", many("a.b ", 400)), Deny),

@@ -11,7 +11,7 @@ use crate::permissions::command::parts::{Part, Parts, name_of};
 use crate::permissions::command::pattern::Fit;
 use crate::permissions::command::programs::is_flag;
 use crate::permissions::command::words::Word;
-use crate::permissions::paths::Place;
+use crate::permissions::paths::{MAX_NAMES, Place};
 use crate::permissions::rules::{Decision, Rule};
 
 /// How many letters of a path count as one more path.
@@ -143,6 +143,10 @@ impl Judge<'_> {
         let key = (word.clone(), writes, inside, certain, self.folders.len());
         if only_stricter && (self.lookups > MAX_PATHS || !self.seen.insert(key)) {
             return;
+        }
+        let names = word.known_texts().map(|it| it.matches('/').count()).sum::<usize>();
+        if names > MAX_NAMES {
+            self.doubt("a path is too long");
         }
         let relative = !(word.starts_with('/') || word.tilde);
         let length: usize = word.known_texts().map(str::len).sum();
