@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::engine::Occasion;
 use super::event::{Contract, Event};
-use crate::action::{Action, CommandLine, Operation};
+use crate::action::{Action, At, CommandLine, Operation};
 
 /// Fields of an input.
 pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
@@ -26,8 +26,15 @@ impl<'a> Occasion<'a> {
     pub(crate) fn names(&self, contract: Contract) -> Vec<&str> {
         match (contract, self.is_edit()) {
             (Contract::Codex, true) => vec!["apply_patch", "Write", "Edit"],
-            _ => vec![self.subject],
+            _ => std::iter::once(self.subject).chain(self.edits_with()).collect(),
         }
+    }
+
+    /// The tool of the call for which a file is written through the editor, if the call is an edit: the request itself
+    /// is a write.
+    fn edits_with(&self) -> Option<&str> {
+        let action = self.action.filter(|it| it.at == At::WriteTextFile)?;
+        action.tool.native.as_deref().filter(|it| matches!(*it, "Edit" | "MultiEdit"))
     }
 
     fn is_edit(&self) -> bool {

@@ -157,10 +157,13 @@ fn read_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String
     Ok(kind)
 }
 
+/// The types of hooks that only Claude Code can run.
+const FOREIGN_KINDS: [&str; 3] = ["prompt", "agent", "mcp_tool"];
+
 fn check_kind(kind: &str) -> Result<(), String> {
     match kind {
         "command" | "http" => Ok(()),
-        "prompt" | "agent" | "mcp_tool" => Err(format!(
+        _ if FOREIGN_KINDS.contains(&kind) => Err(format!(
             "a hook of type {kind} needs the model or the servers of Claude Code; write a hook of type command or http, or leave such hooks of settings files out with --skip-unsupported"
         )),
         _ => Err(format!("there is no hook of type {kind}; write command or http")),
@@ -174,6 +177,8 @@ pub(crate) struct Acceptance<'a> {
     pub(crate) http_hosts: &'a [String],
     /// Hooks that cannot run are left out. Otherwise they are errors.
     pub(crate) skips_unsupported: bool,
+    /// Hooks of the types that only Claude Code can run are left out.
+    pub(crate) notes_foreign: bool,
     /// Whether the user has named the file, so that it must have hooks.
     pub(crate) is_named: bool,
 }
@@ -457,12 +462,14 @@ impl LoadedHooks {
             }
             Err(MatcherError::Unsupported(why)) => Err(unusable_matcher(&why)),
         };
+        let kind = handler["type"].as_str();
+        let is_foreign = kind.is_some_and(|it| FOREIGN_KINDS.contains(&it));
         let handler = serde_json::from_value::<Handler>(handler).map_err(|error| error.to_string());
         let hook = matcher
             .and_then(|matcher| hook_of(event, matcher, handler?, contract, &place, acceptance));
         match hook {
             Ok(hook) => self.hooks.push(Arc::new(hook)),
-            Err(why) if acceptance.skips_unsupported => {
+            Err(why) if acceptance.skips_unsupported || acceptance.notes_foreign && is_foreign => {
                 self.notes.push(format!("{place}: left out: {why}"));
             }
             Err(why) => return Err(format!("{place}: {why}")),
@@ -543,4 +550,33 @@ fn hook_of(
         is_async: handler.is_async || handler.async_rewake,
         place,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_of_the_users_own_file_that_only_claude_code_can_run_are_notes() {
+        let text = r#"{"hooks":{"PreToolUse":[{"hooks":[
+            {"type":"prompt","prompt":"Is it safe?"},
+            {"type":"command","command":"x"}
+        ]}]}}"#;
+        let accepted = |notes_foreign| Acceptance {
+            http_hosts: &[],
+            skips_unsupported: false,
+            notes_foreign,
+            is_named: false,
+        };
+        let load = |text: &str, accepted| {
+            LoadedHooks::of_json(text, "settings.json", Contract::Claude, accepted)
+        };
+        let loaded = load(text, accepted(true)).expect("hooks");
+        assert_eq!(loaded.hooks.len(), 1);
+        let note = "settings.json:2: left out: a hook of type prompt needs the model";
+        assert!(loaded.notes.iter().any(|it| it.starts_with(note)), "{:?}", loaded.notes);
+        assert!(load(text, accepted(false)).is_err());
+        // A mistake is an error in every file.
+        assert!(load(&text.replace("prompt\",", "prompts\","), accepted(true)).is_err());
+    }
 }

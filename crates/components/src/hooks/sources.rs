@@ -41,14 +41,16 @@ impl Sources {
             LoadedHooks::of_options(&options.hooks, acceptance(options, false)).map_err(invalid)?;
         let mut sources = Sources { own: own.hooks, files: Vec::new(), notes: own.notes };
         for path in &options.settings {
-            sources.add(path, Contract::Claude, options, true).map_err(invalid)?;
+            sources.add(path, Contract::Claude, acceptance(options, true)).map_err(invalid)?;
         }
         for path in &options.codex {
-            sources.add(path, Contract::Codex, options, true).map_err(invalid)?;
+            sources.add(path, Contract::Codex, acceptance(options, true)).map_err(invalid)?;
         }
         let user = user_folder("CLAUDE_CONFIG_DIR", ".claude").map(|it| it.join("settings.json"));
         if let Some(path) = user.filter(|path| !options.no_user_hooks && path.is_file()) {
-            sources.add(&path, Contract::Claude, options, false).map_err(invalid)?;
+            // Claude Code runs all hooks of its own file. The user has not named it for this program.
+            let accepted = Acceptance { notes_foreign: true, ..acceptance(options, false) };
+            sources.add(&path, Contract::Claude, accepted).map_err(invalid)?;
         }
         Ok(sources)
     }
@@ -63,7 +65,7 @@ impl Sources {
                 continue;
             }
             let Some(agreed) = agreed else {
-                sources.add(&path, contract, options, false)?;
+                sources.add(&path, contract, acceptance(options, false))?;
                 continue;
             };
             let name = path.display();
@@ -111,19 +113,19 @@ impl Sources {
         mentions
     }
 
-    /// Adds the hooks of a file. `is_named` says whether the user has named the file.
+    /// Adds the hooks of a file.
     fn add(
         &mut self,
         path: &Path,
         contract: Contract,
-        options: &Hooks,
-        is_named: bool,
+        accepted: Acceptance<'_>,
     ) -> Result<(), String> {
+        let is_named = accepted.is_named;
         let is_same = |file: &HookFile| resolved(&file.path) == resolved(path);
         if self.files.iter().any(is_same) {
             return Ok(());
         }
-        let loaded = LoadedHooks::read(path, contract, acceptance(options, is_named))?;
+        let loaded = LoadedHooks::read(path, contract, accepted)?;
         if is_named && loaded.hooks.is_empty() && loaded.notes.is_empty() {
             self.notes.push(format!("{} has no hooks", path.display()));
         }
@@ -197,7 +199,12 @@ fn command_word(folder: &Path) -> String {
 
 fn acceptance(options: &Hooks, is_named: bool) -> Acceptance<'_> {
     let skips_unsupported = options.skip_unsupported;
-    Acceptance { http_hosts: &options.allow_http, skips_unsupported, is_named }
+    Acceptance {
+        http_hosts: &options.allow_http,
+        skips_unsupported,
+        notes_foreign: false,
+        is_named,
+    }
 }
 
 fn project_files(directory: &Path) -> [(PathBuf, Contract); 4] {

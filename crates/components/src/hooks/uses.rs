@@ -293,6 +293,12 @@ impl ToolUses {
         self.0.iter().find(|it| it.id == id)?.updated_input.clone()
     }
 
+    /// The tool of the last call that a request may belong to.
+    pub(crate) fn tool_of(&self, at: At, request: &Subject) -> Option<String> {
+        let mut parts = self.0.iter().rev().flat_map(|it| &it.parts);
+        parts.find(|it| it.subject.covers(at, request)).map(|it| it.subject.tool.clone())
+    }
+
     /// The call that a request belongs to: one that hooks have decided about, or else one that the agent has
     /// announced. `hooks` are those that would run for the request.
     pub(crate) fn find(

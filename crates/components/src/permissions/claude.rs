@@ -6,6 +6,7 @@ use std::path::Path;
 use acp_wire::ErrorKind;
 use serde_json::Value;
 
+use super::command::braces;
 use super::command::pattern::RunPattern;
 use super::paths::PathPattern;
 use super::rules::url::UrlPattern;
@@ -57,7 +58,9 @@ pub(crate) fn read(project: &Path) -> Result<Imported, OptionError> {
                 return Err(fail(ErrorKind::UnreadableFile, why));
             }
         };
-        let value = serde_json::from_str(&start.text).map_err(|error| {
+        // Some editors put a byte order mark before the text.
+        let text = start.text.strip_prefix('\u{feff}').unwrap_or(&start.text).to_owned();
+        let value = serde_json::from_str(&text).map_err(|error| {
             let why = format!(
                 "{}:{}: {error}; correct the file, or leave out `import`",
                 path.display(),
@@ -66,7 +69,7 @@ pub(crate) fn read(project: &Path) -> Result<Imported, OptionError> {
             fail(ErrorKind::InvalidOptionsFile, why)
         })?;
         imported.sources.push(Source::of(&path, start.text.as_bytes()));
-        files.push(Settings { name, text: start.text, value });
+        files.push(Settings { name, text, value });
     }
     for (list, decision) in
         [("deny", Decision::Deny), ("ask", Decision::Ask), ("allow", Decision::Allow)]
@@ -181,16 +184,16 @@ fn translate(text: &str, mut rule: Rule, project: &Path) -> Result<Rule, String>
     }
     match tool {
         "Bash" => rule.run = vec![command(specifier)?],
-        "Read" => rule.read = vec![path(specifier, project)?],
+        "Read" => rule.read = paths(specifier, project, rule.decision)?,
         "Edit" => {
-            rule.write = vec![path(specifier, project)?];
+            rule.write = paths(specifier, project, rule.decision)?;
             if rule.decision == Decision::Deny {
                 rule.read = rule.write.clone();
             }
         }
         // Claude Code takes these rules and does not use them.
         "Write" | "MultiEdit" | "NotebookEdit" if rule.decision != Decision::Allow => {
-            rule.write = vec![path(specifier, project)?];
+            rule.write = paths(specifier, project, rule.decision)?;
         }
         "WebFetch" => match specifier.strip_prefix("domain:") {
             Some(domain) => rule.url = vec![UrlPattern::parse(domain.trim())?],
@@ -211,6 +214,17 @@ fn command(specifier: &str) -> Result<RunPattern, String> {
         true => Ok(pattern.with_rest()),
         false => Ok(pattern.exactly()),
     }
+}
+
+/// The paths of a rule. `{a,b}` in a rule that denies or asks is two paths. It is not certain that Claude Code reads it
+/// like that, so a rule that allows is left out.
+fn paths(specifier: &str, project: &Path, decision: Decision) -> Result<Vec<PathPattern>, String> {
+    let expanded = match decision {
+        Decision::Allow => None,
+        _ => braces::of_pattern(specifier),
+    };
+    let specifiers = expanded.unwrap_or_else(|| vec![specifier.to_owned()]);
+    specifiers.iter().map(|it| path(it, project)).collect()
 }
 
 /// `//x` is absolute, `~/x` in the home folder, `/x` in the project, `x` and `./x` in the folder of the session.

@@ -96,8 +96,8 @@ pub(crate) fn parse(text: &str) -> Result<Script, Unparsed> {
     Ok(script)
 }
 
-/// Whether a command line may run a command that matches a pattern, wherever the command stands. `None` if the pattern
-/// is not one plain command.
+/// Whether a command line may run a command that matches a pattern, wherever the command stands. A command line of which
+/// not everything is known may. `None` if the pattern is not one plain command.
 pub(crate) fn may_run(pattern: &str, command: &str) -> Option<bool> {
     let pattern = pattern::RunPattern::parse(pattern).ok()?;
     let machine = pattern::Machine { case_blind: false, search_path: &[] };
@@ -105,7 +105,8 @@ pub(crate) fn may_run(pattern: &str, command: &str) -> Option<bool> {
     let parts = parts::Parts::of(&CommandLine::Shell(command.to_owned()), false);
     let mut commands = parts.commands.iter();
     Some(
-        commands.any(|part| fits(&part.command.words, part.opens))
+        !parts.is_whole()
+            || commands.any(|part| fits(&part.command.words, part.opens))
             || parts.raw.iter().any(|words| fits(words, true)),
     )
 }

@@ -458,7 +458,7 @@ impl Enforcer {
         let cancelled = self.sessions.with(&action.session, |it| it.state.cancelled.clone());
         let question = async {
             tokio::select! {
-                answer = question::ask(context, action, &id) => answer,
+                answer = question::ask(context, action, verdict, &id) => answer,
                 () = context.cancelled() => Err(Error::internal("the agent has cancelled the request")),
             }
         };

@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
 
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
 use super::command::parts::script_of_shell;
 use super::command::programs::is_dangerous_variable;
 use super::paths::resolve;
@@ -19,6 +22,8 @@ struct Key {
     cwd: PathBuf,
     /// The variables of a command that decide which programs run.
     environment: Vec<(String, String)>,
+    /// The SHA-256 of the arguments of an MCP tool.
+    arguments: Option<[u8; 32]>,
 }
 
 impl Key {
@@ -38,7 +43,25 @@ impl Key {
         };
         environment.retain(|(name, _)| is_dangerous_variable(name));
         environment.sort();
-        Key { operation, cwd, environment }
+        let arguments = match operation {
+            Operation::Mcp { .. } => Some(hash(&action.input)),
+            _ => None,
+        };
+        Key { operation, cwd, environment, arguments }
+    }
+
+    /// The key of the same operation with any arguments.
+    fn with_any_arguments(self) -> Key {
+        Key { arguments: None, ..self }
+    }
+
+    /// Whether a permission for this operation is used up by one use. A file may be read and written until its tool call
+    /// ends.
+    fn is_for_one_use(&self) -> bool {
+        match self.operation {
+            Operation::Run(_) | Operation::Fetch(_) | Operation::Mcp { .. } => true,
+            Operation::Read(_) | Operation::Write(_) | Operation::Delete(_) => false,
+        }
     }
 
     /// Whether the operation is on a file in this folder. Commands and addresses differ too much: only the same one counts.
@@ -51,6 +74,38 @@ impl Key {
             Operation::Run(_) | Operation::Fetch(_) => false,
         }
     }
+}
+
+/// The SHA-256 of a JSON value. The order of members does not matter.
+fn hash(value: &Value) -> [u8; 32] {
+    fn add(value: &Value, digest: &mut Sha256) {
+        match value {
+            Value::Object(members) => {
+                let mut members: Vec<_> = members.iter().collect();
+                members.sort_by_key(|(name, _)| name.as_str());
+                digest.update(format!("object {} ", members.len()));
+                for (name, value) in members {
+                    digest.update(format!("{} {name}", name.len()));
+                    add(value, digest);
+                }
+            }
+            Value::Array(values) => {
+                digest.update(format!("array {} ", values.len()));
+                values.iter().for_each(|it| add(it, digest));
+            }
+            other => {
+                let text = other.to_string();
+                digest.update(format!("{} {text}", text.len()));
+            }
+        }
+    }
+    let mut digest = Sha256::new();
+    match value {
+        // No arguments.
+        Value::Null => add(&Value::Object(Map::new()), &mut digest),
+        value => add(value, &mut digest),
+    }
+    digest.finalize().into()
 }
 
 /// The path without `.`. A path with `..` is left as it is: without the file system it cannot be resolved.
@@ -112,7 +167,7 @@ impl Grants {
     /// A decision was made about an action.
     pub(super) fn judged(&mut self, action: &Action, is_denied: bool) {
         for key in keys(action) {
-            push(&mut self.judged, key);
+            push(&mut self.judged, key.with_any_arguments());
         }
         if let Some(call) = &action.call {
             self.goes_on(call);
@@ -165,12 +220,13 @@ impl Grants {
 
     /// Whether all operations of an action were judged in this turn.
     pub(super) fn was_judged(&self, action: &Action) -> bool {
-        let keys = keys(action);
-        !keys.is_empty() && keys.iter().all(|key| self.judged.contains(key))
+        // A report about a tool call need not repeat the arguments.
+        let mut keys = keys(action).into_iter().map(Key::with_any_arguments).peekable();
+        keys.peek().is_some() && keys.all(|key| self.judged.contains(&key))
     }
 
     /// Whether the user need not be asked about an action, because it was allowed before. `by_default`: no rule asks
-    /// for it. A command that was allowed once runs once. What was allowed for ever holds inside the session's folder.
+    /// for it. A command or a call of an MCP tool that was allowed once runs once. What was allowed for ever holds inside the session's folder.
     pub(super) fn cover(&mut self, action: &Action, by_default: bool) -> bool {
         let keys = keys(action);
         if keys.is_empty() || action.opaque {
@@ -179,7 +235,6 @@ impl Grants {
         if keys.iter().all(|key| self.for_session.contains(key)) {
             return true;
         }
-        let is_command = |key: &Key| matches!(key.operation, Operation::Run(_));
         let is_for_ever = self.for_ever.contains(&action.tool.common);
         if by_default && is_for_ever && keys.iter().all(|key| key.is_inside(&action.cwd)) {
             return true;
@@ -189,7 +244,7 @@ impl Grants {
             return false;
         };
         let grant = &mut self.granted[index];
-        grant.keys.retain(|key| !(is_command(key) && keys.contains(key)));
+        grant.keys.retain(|key| !(key.is_for_one_use() && keys.contains(key)));
         true
     }
 }
@@ -210,8 +265,6 @@ impl Grant {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
     use crate::action::{At, ToolName};
 
@@ -262,6 +315,35 @@ mod tests {
             assert!(!grants.cover(&other, true), "a variable decides which programs run");
         }
         assert!(!grants.cover(&Action { opaque: true, ..action("Bash", &[run("ls")]) }, true));
+    }
+
+    #[test]
+    fn a_call_of_an_mcp_tool_that_was_allowed_once_runs_once_with_the_same_arguments() {
+        let call = |input: Value| {
+            let operation = Operation::Mcp { server: "kit".into(), tool: "send".into() };
+            Action { input, ..action("mcp__kit__send", &[operation]) }
+        };
+        let first = call(serde_json::json!({ "to": "a", "list": [1, 2] }));
+        let same = call(serde_json::json!({ "list": [1, 2], "to": "a" }));
+        let mut grants = Grants::default();
+        grants.allowed(&first);
+        for other in [
+            serde_json::json!({ "to": "b", "list": [1, 2] }),
+            serde_json::json!({ "to": "a", "list": [2, 1] }),
+            serde_json::json!({ "to": "a" }),
+            serde_json::json!({}),
+            Value::Null,
+        ] {
+            assert!(!grants.cover(&call(other.clone()), true), "{other}");
+        }
+        assert!(grants.cover(&same, true));
+        assert!(!grants.cover(&same, true), "once");
+        grants.allowed_for_session(&first);
+        assert!(grants.cover(&same, false) && grants.cover(&same, false));
+        assert!(!grants.cover(&call(serde_json::json!({ "to": "b" })), true));
+        // A report about the call may have no arguments.
+        grants.judged(&first, false);
+        assert!(grants.was_judged(&call(Value::Null)));
     }
 
     #[test]

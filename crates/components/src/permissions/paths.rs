@@ -11,6 +11,8 @@ use super::command::{Unit, Word};
 const MAX_LINKS: usize = 40;
 /// The longest path that is compared.
 const MAX_PATH: usize = 4096;
+/// The most names of a path that is compared: a longer path cannot be opened, and there is a doubt about it.
+pub(crate) const MAX_NAMES: usize = MAX_PATH / 2;
 
 /// The names of a path, from the root on. A name may have unknown parts.
 pub(crate) type Names = Vec<Vec<Unit>>;
@@ -188,6 +190,7 @@ fn names(path: &Path) -> Names {
             _ => None,
         })
         .map(|name| vec![Unit::Text(name)])
+        .take(MAX_NAMES)
         .collect()
 }
 
@@ -216,6 +219,7 @@ fn split_names(units: &[Unit]) -> Names {
         }
     }
     names.retain(|it| !it.is_empty() && it.as_slice() != [Unit::Text(".".to_owned())]);
+    names.truncate(MAX_NAMES);
     names
 }
 
@@ -236,6 +240,10 @@ pub(crate) fn lexical(path: &Path) -> PathBuf {
 
 /// The path with its symbolic links resolved. Names that do not exist are kept.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
+    if path.as_os_str().len() > MAX_PATH {
+        // No program can open it, and there is a doubt about it.
+        return lexical(path);
+    }
     let mut result = PathBuf::new();
     let mut waiting: Vec<PathBuf> = vec![path.to_owned()];
     let mut links = 0;

@@ -8,10 +8,11 @@ use acp_proxy::schema::{
     ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
 use acp_proxy::{Context, Result};
+use acp_wire::printable::one_line;
 use tokio::sync::Notify;
 
-use super::records::{NAME, shown};
-use super::rules::AskLimit;
+use super::records::{NAME, rule_name, shown};
+use super::rules::{AskLimit, Verdict};
 use crate::action::{Action, Operation};
 
 /// How long the editor has to answer its questions after the user has cancelled the turn.
@@ -86,8 +87,28 @@ impl Choice {
     }
 }
 
+/// Why the user is asked, and in which folder the action happens.
+fn explanation(action: &Action, verdict: &Verdict) -> String {
+    let folder = action.cwd.to_string_lossy();
+    let mut text = format!("Folder: {}\n\nWhy: {}", one_line(&folder), one_line(&verdict.why));
+    if let Some(rule) = &verdict.rule {
+        let message = rule.message.as_ref().map(|it| format!(": {}", one_line(it)));
+        text.push_str(&format!(
+            "\n\nAsked by the {}{}",
+            rule_name(rule),
+            message.unwrap_or_default()
+        ));
+    }
+    text
+}
+
 /// Asks the user about an action at a request that has no question of its own: files, terminals, MCP calls.
-pub(super) async fn ask(context: &Context, action: &Action, id: &str) -> Result<Choice> {
+pub(super) async fn ask(
+    context: &Context,
+    action: &Action,
+    verdict: &Verdict,
+    id: &str,
+) -> Result<Choice> {
     let path = action.operations.iter().find_map(|it| match it {
         Operation::Read(path) | Operation::Write(path) | Operation::Delete(path) => Some(path),
         _ => None,
@@ -95,6 +116,7 @@ pub(super) async fn ask(context: &Context, action: &Action, id: &str) -> Result<
     let mut fields = ToolCallUpdateFields::new()
         .title(format!("{NAME}: may the agent {}?", shown(action)))
         .status(ToolCallStatus::Pending)
+        .content(vec![explanation(action, verdict).into()])
         .raw_input(action.input.clone());
     if let Some(kind) = action.kind {
         fields = fields.kind(kind);

@@ -372,6 +372,50 @@ fn hooks_after_a_write_run_before_the_agent_goes_on_and_only_once() {
     assert_eq!(inputs[0]["tool_response"], json!({ "filePath": file, "success": true }));
 }
 
+/// The agent announces an edit, and then writes the whole file through the editor.
+#[test]
+fn hooks_for_edits_run_once_for_an_edit_that_is_written_through_the_editor() {
+    for matcher in ["Edit", "Edit|Write", "Write", "Edit|MultiEdit"] {
+        let folder = Folder::new(&format!("edit-{}", matcher.replace('|', "-")));
+        let (before, after) = (folder.record("before"), folder.record("after"));
+        let mut talk =
+            folder.session(&[("PreToolUse", matcher, &before), ("PostToolUse", matcher, &after)]);
+        let file = folder.path("a.txt");
+        talk.update(&json!({
+            "sessionUpdate": "tool_call", "toolCallId": "t1", "kind": "edit", "title": "Edit", "name": "Edit",
+            "status": "in_progress", "rawInput": { "file_path": file, "old_string": "a", "new_string": "b" },
+        }));
+        talk.receive("editor");
+        let write = json!({ "sessionId": "s", "path": file, "content": "b" });
+        talk.exchange("agent", "fs/write_text_file", &write, &json!({}));
+        talk.update(
+            &json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "completed" }),
+        );
+        talk.receive("editor");
+        talk.prompt("next");
+        talk.expect_prompt(&["next"]);
+        for name in ["before", "after"] {
+            let inputs = folder.inputs(name);
+            assert_eq!(inputs.len(), 1, "{matcher} {name}: {inputs:?}");
+            assert_eq!(inputs[0]["tool_use_id"], "t1");
+            assert_eq!(inputs[0]["tool_input"]["file_path"], json!(file));
+        }
+    }
+}
+
+#[test]
+fn a_hook_for_edits_does_not_run_for_a_file_that_is_only_written() {
+    let folder = Folder::new("only-written");
+    let record = folder.record("input");
+    let mut talk =
+        folder.session(&[("PreToolUse", "Edit", &record), ("PostToolUse", "Edit", &record)]);
+    let write = json!({ "sessionId": "s", "path": folder.path("a.txt"), "content": "b" });
+    talk.exchange("agent", "fs/write_text_file", &write, &json!({}));
+    talk.prompt("next");
+    talk.expect_prompt(&["next"]);
+    assert_eq!(folder.inputs("input").len(), 0);
+}
+
 #[test]
 fn an_mcp_call_that_passes_the_chain_can_be_blocked_and_changed() {
     let folder = Folder::new("mcp");

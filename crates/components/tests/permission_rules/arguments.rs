@@ -237,6 +237,21 @@ const OPTIONS: &[(&str, Decision)] = &[
     ("awk '{print > \"x\"}' src/a.rs", Ask),
     ("awk -F'|' '$1 > 2 || $2 {n++} END {exit n}' src/a.rs", Allow),
     ("awk '{print $1}' src/a.rs", Allow),
+    ("awk '@include \"evil\"'", Ask),
+    ("awk '{ f = \"system\"; @f(\"id\") }' src/a.rs", Ask),
+    ("awk -W exec=evil", Ask),
+    ("awk -Wexec=evil", Ask),
+    ("awk --source 'BEGIN { x }'", Ask),
+    ("awk '/@/ { print $1 }' src/a.rs", Allow),
+    ("curl -w @src/a.rs https://good.com", Ask),
+    ("curl --expand-url '{{x}}' https://good.com", Ask),
+    ("curl --variable x@src/a.rs https://good.com", Ask),
+    ("just -f /tmp/evil", Ask),
+    ("just --justfile=/tmp/evil build", Ask),
+    ("just --set shell x", Ask),
+    ("just ../evil/build", Ask),
+    ("just shell=./evil build", Ask),
+    ("just build", Allow),
     ("make -f /tmp/evil", Ask),
     ("make -C /tmp/evil", Ask),
     ("make SHELL=./evil", Ask),
@@ -261,7 +276,7 @@ fn options_and_variables_that_run_other_programs_are_asked_about() {
     let project = Project::new();
     let rules = rules(
         "[[rule]]\ndecision = \"allow\"\nrun = [\"npm run test *\", \"go test *\", \"cargo *\", \"curl *\", \"psql *\", \
-         \"awk *\", \"make *\", \"pytest *\", \"kubectl get *\", \"git *\", \"rsync *\"]\nread = [\"**\"]\n\
+         \"awk *\", \"make *\", \"just *\", \"pytest *\", \"kubectl get *\", \"git *\", \"rsync *\"]\nread = [\"**\"]\n\
          write = [\"**\"]\n",
     );
     let mut wrong = Wrong::default();

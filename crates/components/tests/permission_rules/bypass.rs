@@ -165,3 +165,28 @@ fn a_disk_that_ignores_case_hides_nothing() {
     }
     wrong.finish();
 }
+
+/// Editors of some systems begin a file with a byte order mark, and users write braces for several names.
+#[test]
+fn imported_rules_may_have_a_byte_order_mark_and_braces() {
+    let project = Project::new();
+    let text = "\u{feff}{\"permissions\":{\"deny\":[\"Read(./secret/{a,b}/**)\",\"Edit(/{x,y}.lock)\"],\
+                \"allow\":[\"Bash(cat *)\",\"Edit(src/{a,b})\",\"Edit(**/*.lock)\"]}}";
+    std::fs::write(project.root.join(".claude/settings.json"), text).expect("the settings");
+    let rules = rules("version = 1\nimport = [\"claude\"]\n").import(&project.root).expect("rules");
+    let mut wrong = Wrong::default();
+    for (command, expected) in [
+        ("cat secret/a/x", Deny),
+        ("cat secret/b/x", Deny),
+        ("cat secret/c/x", Allow),
+        ("cat src/a > x.lock", Deny),
+        ("cat src/a > y.lock", Deny),
+        ("cat src/a > z.lock", Allow),
+        // A rule that allows is not widened.
+        ("cat x > src/a", Ask),
+    ] {
+        wrong.check(command, &project.run(&rules, command), expected);
+    }
+    wrong.finish();
+    assert_eq!(rules.notes().len(), 1, "{:?}", rules.notes());
+}

@@ -3,6 +3,7 @@
 mod arguments;
 mod attacks;
 mod bypass;
+mod files;
 mod format;
 mod hidden;
 mod paths;

@@ -27,6 +27,10 @@ fn rules_decide_about_calls_of_mcp_tools() {
         "permissions: may the agent call other of kit?"
     );
     assert_eq!(asked["params"]["toolCall"]["rawInput"], json!({ "text": "x" }));
+    let why = asked["params"]["toolCall"]["content"][0]["content"]["text"].as_str();
+    let expected =
+        format!("Folder: {}\n\nWhy: no rule matches the tool `mcp__kit__other`", chain.project());
+    assert_eq!(why, Some(expected.as_str()));
     chain.answer("editor", &asked, selected("conductor-allow-once"));
     let passed = chain.receive("editor");
     assert_eq!(passed["params"], call("other"));
@@ -46,7 +50,28 @@ fn a_call_that_the_user_has_allowed_is_not_asked_about_again() {
     let asked = chain.receive("editor");
     chain.answer("editor", &asked, selected("yes"));
     assert_eq!(chain.outcome(), "yes");
-    chain.request("agent", "mcp/message", call("other"), Ok(json!({ "result": {} })));
+    let sent = |text: &str| {
+        let mut sent = call("other");
+        sent["params"]["arguments"] = json!({ "text": text });
+        sent
+    };
+    // The permission is for these arguments, and for one call.
+    let mut passed = 0;
+    for text in ["y", "x", "x"] {
+        chain.ask("agent", "mcp/message", sent(text));
+        let received = chain.receive("editor");
+        let is_asked = received["method"] == "session/request_permission";
+        assert_eq!(is_asked, text != "x" || passed > 0, "{received}");
+        if is_asked {
+            chain.answer("editor", &received, selected("conductor-reject-once"));
+            assert_eq!(chain.receive("agent")["result"]["error"]["code"], -32000);
+        } else {
+            passed += 1;
+            chain.answer("editor", &received, Ok(json!({ "result": {} })));
+            chain.receive("agent");
+        }
+    }
+    assert_eq!(passed, 1);
     chain.assert_quiet();
 }
 

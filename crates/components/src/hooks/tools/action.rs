@@ -41,6 +41,11 @@ impl Engine {
         change: impl Fn(&Action, &Value) -> std::result::Result<Action, String>,
     ) -> Passage {
         let (session, subject) = (action.session.clone(), Subject::of(action));
+        if action.at == At::WriteTextFile {
+            let tool =
+                self.sessions.with(&session, |it| it.state.uses.tool_of(action.at, &subject));
+            action.tool.native = tool;
+        }
         let occasion = Occasion::about(Event::PreToolUse, action.at.method(), action, fields([]));
         let hooks = self.select(&session, &occasion);
         let found =
@@ -141,6 +146,7 @@ impl Engine {
         let changed = self.action_of(&action.session, &call);
         let mut changed = changed.ok_or("a hook has changed it to something that is not valid")?;
         changed.call.clone_from(&action.call);
+        changed.tool.native.clone_from(&action.tool.native);
         Ok((call, changed))
     }
 

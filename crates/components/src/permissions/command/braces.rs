@@ -28,6 +28,19 @@ pub(super) fn expand(raw: &[Raw]) -> Vec<Vec<Unit>> {
     expand_bounded(raw, &mut 0).unwrap_or_else(|| vec![vec![Unit::Unknown]])
 }
 
+/// The patterns that a pattern with braces stands for. `None` if there are too many, or if one is not known.
+pub(crate) fn of_pattern(pattern: &str) -> Option<Vec<String>> {
+    let pieces = pattern.split_inclusive(['{', ',', '}']).flat_map(|piece| {
+        let mark = piece.chars().last().filter(|it| "{,}".contains(*it));
+        let text = piece.trim_end_matches(['{', ',', '}']);
+        let text = (!text.is_empty()).then(|| Raw::Unit(Unit::Text(text.to_owned())));
+        text.into_iter().chain(mark.map(Raw::Mark))
+    });
+    let raw: Vec<Raw> = pieces.collect();
+    let words = expand(&raw).into_iter().map(|units| Word { units, ..Word::default() });
+    words.map(|it| it.text().map(str::to_owned)).collect()
+}
+
 /// The pieces, with braces as text.
 fn plain(raw: &[Raw]) -> Vec<Unit> {
     let mut word = Word::default();
@@ -99,20 +112,7 @@ mod tests {
     use super::*;
 
     fn expanded(text: &str) -> Vec<String> {
-        let mut raw: Vec<Raw> = Vec::new();
-        for character in text.chars() {
-            match character {
-                '{' | ',' | '}' => raw.push(Raw::Mark(character)),
-                _ => match raw.last_mut() {
-                    Some(Raw::Unit(Unit::Text(text))) => text.push(character),
-                    _ => raw.push(Raw::Unit(Unit::Text(character.to_string()))),
-                },
-            }
-        }
-        let words = expand(&raw).into_iter();
-        words
-            .map(|units| Word { units, ..Word::default() }.text().unwrap_or("?").to_owned())
-            .collect()
+        of_pattern(text).unwrap_or_else(|| vec!["?".to_owned()])
     }
 
     #[test]

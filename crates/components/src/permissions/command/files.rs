@@ -10,17 +10,21 @@ use super::pattern::transparent;
 use super::words::{Unit, Word};
 use super::{SimpleCommand, programs, raw};
 use crate::action::files_of_patch;
+use crate::permissions::rules::url::{LocalFile, local_file};
 
+mod find;
 mod options;
 
+pub(super) use self::options::reads_format;
+
 /// The most paths of an argument behind its signs.
-const MAX_VALUES: usize = 8;
+const MAX_VALUES: usize = 64;
 /// The most paths in the code of an argument.
-const MAX_CODE_PATHS: usize = 40;
+const MAX_CODE_PATHS: usize = 200;
 /// The most programs that only run their arguments, one behind the other.
 const MAX_WRAPPERS: usize = 8;
-/// The longest path in code.
-const MAX_CODE_PATH: usize = 512;
+/// The longest path that a program can open.
+const MAX_CODE_PATH: usize = 4096;
 
 /// A file that a command uses.
 #[derive(Debug)]
@@ -44,6 +48,10 @@ pub(crate) enum Inside {
     Visible,
     /// Everything inside.
     Everything,
+    /// What tests select of everything inside.
+    Selected,
+    /// Only the path itself, if the program uses it in this way at all.
+    Doubtful,
 }
 
 /// How a program uses its arguments.
@@ -101,10 +109,54 @@ fn uses(name: &str) -> Uses {
     }
 }
 
+/// The most words of a command line whose use is looked up. A word counts once for each program before it.
+const MAX_LOOKS: usize = 200_000;
+
+/// How many letters count as a word.
+const LETTERS: usize = 64;
+
+/// How much of a command line was looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    words: usize,
+    /// Why not all files of the command line are known.
+    pub(crate) doubt: Option<&'static str>,
+}
+
+impl Looks {
+    /// Whether there is room to look at this many words.
+    fn has_room(&mut self, words: usize) -> bool {
+        self.words += words;
+        let has_room = self.words <= MAX_LOOKS;
+        if !has_room {
+            self.doubt = Some("it has too many words");
+        }
+        has_room
+    }
+
+    /// Whether there is room to look at a text once more.
+    fn has_room_for(&mut self, text: &str) -> bool {
+        self.has_room(1 + text.len() / LETTERS)
+    }
+
+    /// The first of these items. If there are more, not all is known.
+    fn first<I: Iterator>(&mut self, items: I, most: usize) -> Vec<I::Item> {
+        let mut items: Vec<I::Item> = items.take(most + 1).collect();
+        if items.len() > most {
+            items.truncate(most);
+            self.doubt = Some("an argument may name too many files");
+        }
+        items
+    }
+}
+
 /// The files that a command uses, and the files that a program in its arguments uses. With `opens`, any argument may be
 /// a program.
-pub(crate) fn used(words: &[Word], opens: bool) -> Vec<FileUse> {
-    let mut files = used_by(words);
+pub(crate) fn used(words: &[Word], opens: bool, looks: &mut Looks) -> Vec<FileUse> {
+    if !looks.has_room(words.len()) {
+        return Vec::new();
+    }
+    let mut files = used_by(words, looks);
     // The first word with a name is enough: the words behind a later one stand behind the first one, too.
     let mut names = HashSet::new();
     let is_wrapper = words.first().and_then(name_of).is_some_and(|it| programs::is_wrapper(&it));
@@ -112,7 +164,10 @@ pub(crate) fn used(words: &[Word], opens: bool) -> Vec<FileUse> {
     for at in inner {
         let name = name_of(&words[at]).filter(|it| is_file_program(it));
         if name.is_some_and(|it| names.insert(it)) {
-            let inner = used_by(&words[at..]).into_iter();
+            if !looks.has_room(words.len() - at) {
+                break;
+            }
+            let inner = used_by(&words[at..], looks).into_iter();
             files.extend(inner.map(|it| FileUse { certain: it.certain && is_wrapper, ..it }));
         }
     }
@@ -134,20 +189,23 @@ fn is_file_program(name: &str) -> bool {
 }
 
 /// The files that a command uses by itself.
-fn used_by(words: &[Word]) -> Vec<FileUse> {
+fn used_by(words: &[Word], looks: &mut Looks) -> Vec<FileUse> {
     let Some(first) = words.first() else { return Vec::new() };
     let name = name_of(first).unwrap_or_default();
     let texts: Vec<&str> = words[1..].iter().map(|it| it.text().unwrap_or("$")).collect();
     let mut files = Vec::new();
     written_by_options(&words[1..], &name, &mut files);
     if name == "find" {
-        changed_by_find(&words[1..], &mut files);
+        find::used_by_find(&words[1..], looks, &mut files);
     }
     if programs::reads_code(&name) {
-        named_in_code(&words[1..], &mut files);
+        named_in_code(&words[1..], looks, &mut files);
     }
     if ["sed", "gsed"].contains(&name.as_str()) {
-        written_by_sed(&words[1..], &mut files);
+        used_by_sed(&words[1..], looks, &mut files);
+    }
+    if let Some(doubt) = options::unclear(&name, &texts) {
+        looks.doubt = Some(doubt);
     }
     let mut uses = uses(&name);
     let has = |flags: &[&str]| {
@@ -162,6 +220,11 @@ fn used_by(words: &[Word]) -> Vec<FileUse> {
         && has(&["-e", "-f", "--regexp", "--file", "--expression", "--from-file"])
     {
         uses = Uses::Reads;
+    }
+    match name.as_str() {
+        "install" if has(&["-d", "--directory"]) => uses = Uses::Writes,
+        "rsync" if has(&["--remove-source-files"]) => uses = Uses::Moves,
+        _ => {}
     }
     // These programs only name files, but they print the lines of a list of names.
     let reads_list = match name.as_str() {
@@ -186,24 +249,29 @@ fn used_by(words: &[Word]) -> Vec<FileUse> {
     // The target is the value of an option.
     let into_folder = ["cp", "mv", "ln", "install"].contains(&name.as_str())
         && has(&["-t", "--target-directory"]);
-    // A single dash stands for standard input or output.
-    let is_argument = |it: &&Word| !it.starts_with('-') || it.text() == Some("-");
-    let positional: Vec<&Word> = words[1..].iter().filter(is_argument).collect();
-    for (index, word) in positional.iter().enumerate().filter(|(_, it)| !it.starts_with('-')) {
+    let positional = positional(&words[1..]);
+    let is_dash = |it: &Word| it.text() == Some("-");
+    for (index, word) in positional.iter().enumerate().filter(|(_, it)| !is_dash(it)) {
         let last = index + 1 == positional.len() && index > 0 && !into_folder;
         let (reads, writes) = match uses {
             Uses::Nothing => (false, false),
             Uses::Reads | Uses::Maybe => (true, in_place),
             Uses::ReadsAfterFirst => (index > 0, in_place && index > 0),
             Uses::Writes => (false, true),
-            Uses::WritesAfterFirst => (false, index > 0),
+            // The first argument may be a mode, or it stands in an option: `--reference=x`, `-w`.
+            Uses::WritesAfterFirst => (false, true),
             Uses::Copies => (!last, last || name == "ln"),
             Uses::Converts => (true, last),
             Uses::Archives => (index > 0, index == 0),
             Uses::Moves => (!last, true),
             Uses::Both => (true, true),
         };
-        let certain = uses != Uses::Maybe;
+        let is_mode = uses == Uses::WritesAfterFirst && index == 0 && positional.len() > 1;
+        let certain = uses != Uses::Maybe && !is_mode;
+        if uses == Uses::Maybe && !writes && git.is_empty() {
+            let (path, inside) = ((*word).clone(), Inside::Doubtful);
+            files.push(FileUse { path, writes: true, inside, certain });
+        }
         for (used, writes) in [(reads, false), (writes || changes, true)] {
             let inside = match writes && (uses == Uses::Archives || changes && git != "rm") {
                 true => Inside::Nothing,
@@ -214,15 +282,43 @@ fn used_by(words: &[Word]) -> Vec<FileUse> {
             }
         }
     }
+    if matches!(uses, Uses::Copies | Uses::Moves) && !into_folder {
+        inside_target(&positional, &mut files);
+    }
     if uses != Uses::Nothing {
-        values(&words[1..], &name, &mut files);
-        read_by_options(&words[1..], &name, &mut files);
+        values(&words[1..], &name, looks, &mut files);
+        read_by_options(&words[1..], &name, looks, &mut files);
+        local_addresses(&words[1..], &has, looks, &mut files);
     }
     let searches = ["grep", "egrep", "fgrep", "rgrep", "rg", "ag", "ack"].contains(&name.as_str());
     if inside != Inside::Nothing && (searches && positional.len() < 2 || git == "grep") {
         files.push(FileUse { path: Word::of_text("."), writes: false, inside, certain: true });
     }
     files
+}
+
+/// What a program that copies writes if its last argument is a folder: files with the names of the others.
+fn inside_target(positional: &[&Word], files: &mut Vec<FileUse>) {
+    let Some((target, sources)) = positional.split_last() else { return };
+    let Some(folder) = target.text() else { return };
+    for source in sources {
+        let base = source.base_units();
+        let is_no_name =
+            matches!(base.as_slice(), [Unit::Text(name)] if name.is_empty() || name == "..");
+        if base.is_empty() || is_no_name || base.contains(&Unit::Unknown) {
+            continue;
+        }
+        let mut path = Word { tilde: target.tilde, ..Word::of_text(format!("{folder}/")) };
+        base.into_iter().for_each(|it| path.push(it));
+        files.push(FileUse { path, writes: true, inside: Inside::Doubtful, certain: true });
+    }
+}
+
+/// The arguments that are no options. Behind `--`, all are. A single dash stands for standard input or output.
+fn positional(words: &[Word]) -> Vec<&Word> {
+    let end = words.iter().position(|it| it.text() == Some("--")).unwrap_or(words.len());
+    let is_argument = |it: &&Word| !it.starts_with('-') || it.text() == Some("-");
+    words[..end].iter().filter(is_argument).chain(words[end..].iter().skip(1)).collect()
 }
 
 /// The commands of git that create, change or delete the files in their arguments.
@@ -286,47 +382,30 @@ pub(crate) fn patched(command: &SimpleCommand) -> Vec<FileUse> {
     files.collect()
 }
 
-/// The files that a script of `sed` writes: the rest of the line behind `w`.
-fn written_by_sed(words: &[Word], files: &mut Vec<FileUse>) {
+/// The files that a script of `sed` writes and reads: the rest of the line behind `w` and `r`.
+fn used_by_sed(words: &[Word], looks: &mut Looks, files: &mut Vec<FileUse>) {
     let scripts = words.iter().filter_map(Word::text).filter(|it| !programs::sed::is_plain(it));
     let lines = scripts.flat_map(str::lines);
-    let paths =
-        lines.flat_map(|line| line.match_indices(['w', 'W']).map(|(at, _)| &line[at + 1..]));
-    let paths = paths.map(str::trim).filter(|it| !it.is_empty() && it.len() < MAX_CODE_PATH);
-    for path in paths.take(MAX_CODE_PATHS) {
-        let path = Word::of_text(path);
-        files.push(FileUse { path, writes: true, inside: Inside::Nothing, certain: false });
-    }
-}
-
-/// What `find` deletes, and the files that it writes its results to.
-fn changed_by_find(words: &[Word], files: &mut Vec<FileUse>) {
-    const OUTPUTS: [&str; 4] = ["-fprint", "-fprint0", "-fprintf", "-fls"];
-    let is = |word: &Word, texts: &[&str]| word.text().is_some_and(|it| texts.contains(&it));
-    for (at, word) in words.iter().enumerate() {
-        if is(word, &OUTPUTS)
-            && let Some(path) = words.get(at + 1)
-        {
-            let path = path.clone();
-            files.push(FileUse { path, writes: true, inside: Inside::Nothing, certain: true });
-        }
-    }
-    if words.iter().any(|it| is(it, &["-delete"])) {
-        for path in words.iter().take_while(|it| !it.starts_with('-')) {
-            let path = path.clone();
-            files.push(FileUse { path, writes: true, inside: Inside::Nothing, certain: true });
-        }
+    let paths = lines.flat_map(|line| {
+        let commands = line.match_indices(['w', 'W', 'r', 'R']);
+        commands.map(|(at, command)| (command, line[at + 1..].trim()))
+    });
+    let paths = paths.filter(|(_, it)| !it.is_empty() && it.len() < MAX_CODE_PATH);
+    for (command, path) in looks.first(paths, MAX_CODE_PATHS) {
+        let (path, writes) = (Word::of_text(path), command.eq_ignore_ascii_case("w"));
+        files.push(FileUse { path, writes, inside: Inside::Nothing, certain: false });
     }
 }
 
 /// Words of code that look like paths: the code may read or write these files.
-fn named_in_code(words: &[Word], files: &mut Vec<FileUse>) {
+fn named_in_code(words: &[Word], looks: &mut Looks, files: &mut Vec<FileUse>) {
     let texts = words.iter().flat_map(Word::known_texts);
     let code = texts.filter(|it| it.contains([' ', '(', '"', '\'']));
-    let found = code.flat_map(raw::commands).flatten().filter(|it| {
-        it.text().is_some_and(|it| it.contains(['/', '.']) && it.len() < MAX_CODE_PATH)
-    });
-    for path in found.take(MAX_CODE_PATHS) {
+    let code: Vec<&str> = code.take_while(|it| looks.has_room_for(it)).collect();
+    let mut seen = HashSet::new();
+    let found = code.into_iter().flat_map(raw::commands).flatten();
+    let found = found.filter(|it| looks_like_path(it) && seen.insert(it.clone()));
+    for path in looks.first(found, MAX_CODE_PATHS) {
         for writes in [false, true] {
             let path = path.clone();
             files.push(FileUse { path, writes, inside: Inside::Nothing, certain: false });
@@ -334,12 +413,20 @@ fn named_in_code(words: &[Word], files: &mut Vec<FileUse>) {
     }
 }
 
+/// Whether a word of code may be a path.
+pub(crate) fn looks_like_path(word: &Word) -> bool {
+    word.text().is_some_and(|it| it.contains(['/', '.']))
+}
+
 /// Paths behind a sign: `--file=x`, `of=x`, `HEAD:x`, `@x`, `f=@x;type=y`, `f=<x`.
-fn values(words: &[Word], name: &str, files: &mut Vec<FileUse>) {
+fn values(words: &[Word], name: &str, looks: &mut Looks, files: &mut Vec<FileUse>) {
     for word in words {
         let Some(Unit::Text(text)) = word.units.first() else { continue };
-        for (at, _) in text.match_indices(['=', ':', '@', '<']).take(MAX_VALUES) {
+        for (at, _) in looks.first(text.match_indices(['=', ':', '@', '<']), MAX_VALUES) {
             let (before, value) = (&text[..at], &text[at + 1..]);
+            if !looks.has_room_for(value) {
+                return;
+            }
             let writes = name == "dd" && before == "of";
             let alone = word.units.len() == 1;
             let short = value.split([';', ',']).next().filter(|it| alone && it.len() < value.len());
@@ -352,6 +439,28 @@ fn values(words: &[Word], name: &str, files: &mut Vec<FileUse>) {
                     certain: name == "dd",
                 });
             }
+        }
+    }
+}
+
+/// Addresses such as `file:///etc/passwd`.
+fn local_addresses(
+    words: &[Word],
+    has: &dyn Fn(&[&str]) -> bool,
+    looks: &mut Looks,
+    files: &mut Vec<FileUse>,
+) {
+    let texts = words.iter().flat_map(Word::known_texts);
+    // The address may be the value of an option.
+    let texts = texts.flat_map(|it| [Some(it), it.split_once('=').map(|it| it.1)]).flatten();
+    for LocalFile { path, is_clear } in texts.filter_map(local_file) {
+        if !is_clear {
+            looks.doubt = Some("its address may stand for other files");
+        }
+        let uploads = has(&["-T", "--upload-file"]);
+        for writes in [Some(false), uploads.then_some(true)].into_iter().flatten() {
+            let path = Word::of_text(path.clone());
+            files.push(FileUse { path, writes, inside: Inside::Nothing, certain: true });
         }
     }
 }

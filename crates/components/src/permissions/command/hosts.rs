@@ -1,6 +1,7 @@
 //! The hosts and addresses in the arguments of a command.
 
 use super::parts::name_of;
+use super::programs::is_flag;
 use super::words::{Unit, Word};
 
 /// A word that may name a host.
@@ -37,6 +38,9 @@ const HOSTS: [&str; 11] = [
     "--base",
     "--connect-to",
 ];
+/// The most words of a command that may name hosts.
+const MAX_HOSTS: usize = 500;
+
 /// Long options without a value.
 #[rustfmt::skip] // many in a line
 const SWITCHES: [&str; 34] = [
@@ -61,8 +65,30 @@ pub(crate) fn named(words: &[Word]) -> Vec<Host> {
             "wget" | "wget2" => of_fetcher(&words[at + 1..], WGET_VALUES, &mut hosts),
             _ => words[at + 1..].iter().for_each(|it| add_parts(it, &mut hosts)),
         }
+        if takes_hosts_from_elsewhere(&name, &words[at + 1..]) {
+            hosts.push(Host { word: Word::unknown(), is_host: true });
+        }
+    }
+    if hosts.len() > MAX_HOSTS {
+        hosts.truncate(MAX_HOSTS);
+        hosts.push(Host { word: Word::unknown(), is_host: true });
     }
     hosts
+}
+
+/// Whether a file, or a variable of the program, has further addresses.
+fn takes_hosts_from_elsewhere(name: &str, words: &[Word]) -> bool {
+    let mut texts = words.iter().filter_map(Word::text);
+    let is = |text: &str, flags: &[&str]| flags.iter().any(|it| is_flag(text, it));
+    match name {
+        "curl" => texts.any(|it| {
+            it.starts_with("--expand-") || it.starts_with("--va") || is(it, &["-K", "--config"])
+        }),
+        "wget" | "wget2" => {
+            texts.any(|it| is(it, &["-i", "--input-file", "-e", "--execute", "--config"]))
+        }
+        _ => false,
+    }
 }
 
 /// The arguments of `curl` and `wget`: what is neither an option nor its value is an address.
@@ -114,9 +140,12 @@ fn of_fetcher(words: &[Word], with_value: &str, hosts: &mut Vec<Host>) {
 
 /// A text that may be a host, and its parts that may be.
 fn add_parts(word: &Word, hosts: &mut Vec<Host>) {
-    for text in word.known_texts().filter(|it| it.len() <= 1024) {
+    for text in word.known_texts() {
         let parts = text.split([' ', ',', '=']).chain(text.rsplit(": ").take(1));
-        for part in parts.filter(|it| it.contains(['.', ':'])).take(8) {
+        for part in parts.filter(|it| it.contains(['.', ':'])) {
+            if hosts.len() > MAX_HOSTS {
+                return;
+            }
             let host = Host { word: Word::of_text(part), is_host: false };
             if !hosts.contains(&host) {
                 hosts.push(host);

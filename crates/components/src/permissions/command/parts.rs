@@ -1,18 +1,14 @@
 //! The parts of a command line that rules decide about.
 
+use self::budget::Spent;
 use super::programs::{self, plain_name};
 use super::words::{Unit, Word};
 use super::{SimpleCommand, Unparsed, parser, pattern, raw};
 use crate::action::CommandLine;
 
 mod aliases;
-
-/// How deeply scripts inside of arguments are opened.
-const MAX_LEVELS: usize = 6;
-/// The most commands inside of arguments.
-const MAX_INNER: usize = 2000;
-/// The longest text in arguments that is opened, in all.
-const MAX_INNER_LENGTH: usize = 1024 * 1024;
+mod budget;
+mod input;
 
 /// Characters without which a text is a single word of a script.
 const SCRIPT_CHARACTERS: [char; 12] =
@@ -25,12 +21,13 @@ pub(crate) struct Parts {
     pub(crate) commands: Vec<Part>,
     /// Words of text that is not parsed. Only rules that deny or ask look at them.
     pub(crate) raw: Vec<Vec<Word>>,
+    /// Words of code that interpreters read as their input.
+    pub(crate) code: Vec<Word>,
     /// Why the command line must not be allowed.
     pub(crate) doubts: Vec<&'static str>,
     /// Whether commands may run more than once.
     pub(crate) repeats: bool,
-    inner: usize,
-    inner_length: usize,
+    spent: Spent,
     /// The values of variables.
     values: Vec<Vec<Word>>,
     /// Whether a command is the value of a variable.
@@ -80,6 +77,16 @@ impl Parts {
             parts.open_values();
         }
         parts.open_aliases();
+        if parts.spent.is_over() {
+            // Not everything was opened. The words of the command line itself are searched instead.
+            match command {
+                CommandLine::Shell(text) => parts.raw.extend(raw::commands(text)),
+                CommandLine::Program { program, args } => {
+                    let texts = std::iter::once(program).chain(args);
+                    texts.for_each(|it| parts.raw.extend(raw::commands(it)));
+                }
+            }
+        }
         parts
     }
 
@@ -206,6 +213,9 @@ impl Parts {
                     self.open_expansions(text, level + 1);
                 }
             }
+        }
+        if sets_dot_globs(&name, command) {
+            self.doubt("its wildcards may match names that begin with a dot");
         }
         self.open_dashed(command);
         if name == "alias" {
@@ -335,86 +345,23 @@ impl Parts {
         }
     }
 
-    /// What a command reads: here-documents, and the output of commands before it.
-    fn open_input(&mut self, commands: &[SimpleCommand], command: &SimpleCommand, level: usize) {
-        let names: Vec<String> = command.words.iter().filter_map(name_of).collect();
-        let reads_code = names.iter().any(|it| programs::reads_code(it));
-        let runs = reads_code || names.iter().any(|it| programs::is_shell(it));
-        for text in command.here.iter().map(Word::script_text) {
-            match reads_code {
-                true => self.search(&text),
-                false => self.open_script(&text, level + 1, true),
-            }
-        }
-        let source =
-            ["source", ".", "xargs", "parallel", "at", "batch", "ssh", "eval", "read", "crontab"];
-        if !runs && !names.iter().any(|it| source.contains(&it.as_str())) {
-            return;
-        }
-        let here = command.here.iter().map(Word::script_text);
-        let mut fed: Vec<Word> = here
-            .flat_map(|it| it.split_whitespace().map(Word::of_text).collect::<Vec<_>>())
-            .collect();
-        for feeding in commands.get(command.fed_by.clone()).unwrap_or_default() {
-            let texts = feeding.words.iter().skip(1).chain(&feeding.here).map(Word::script_text);
-            let text =
-                texts.collect::<Vec<_>>().join(" ").replace("\\n", "\n").replace("\\t", "\t");
-            match reads_code {
-                true => self.search(&text),
-                false => self.open_script(&text, level + 1, true),
-            }
-            fed.extend(text.split_whitespace().map(Word::of_text));
-        }
-        if names.iter().any(|it| it == "xargs" || it == "parallel") {
-            let feeding = commands.get(command.fed_by.clone()).unwrap_or_default();
-            if !fed.is_empty() {
-                self.add_fed(command, fed);
-            }
-            if aliases::reads_unknown(command, feeding) {
-                self.add_fed(command, vec![Word::unknown()]);
-            }
-        }
-    }
-
-    /// Adds a command with the words that it reads as its last arguments.
-    fn add_fed(&mut self, command: &SimpleCommand, fed: Vec<Word>) {
-        let words = command.words.iter().cloned().chain(fed).collect();
-        let command = SimpleCommand { words, ..SimpleCommand::default() };
-        self.commands.push(Part { command, inner: true, opens: true });
-    }
-
     /// A command may be the value of a variable: all values may be commands.
     fn open_values(&mut self) {
         for words in std::mem::take(&mut self.values) {
             for text in words.iter().map(Word::script_text) {
                 self.open_script(&text, 1, true);
             }
-            if words.len() > 1 && self.has_room("", 1) {
-                let command = SimpleCommand { words, ..SimpleCommand::default() };
-                self.commands.push(Part { command, inner: true, opens: true });
+            if words.len() > 1 {
+                self.push(words);
             }
         }
     }
 
-    /// Whether there is room for another text.
-    fn has_room(&mut self, text: &str, level: usize) -> bool {
-        self.inner += 1;
-        self.inner_length += text.len();
-        let room =
-            level <= MAX_LEVELS && self.inner <= MAX_INNER && self.inner_length <= MAX_INNER_LENGTH;
-        if !room {
-            self.doubt("it has too many scripts in its arguments");
-            if self.inner_length <= 4 * MAX_INNER_LENGTH {
-                self.raw.extend(raw::commands(text));
-            }
-        }
-        room
-    }
-
-    /// Adds the words of code.
-    fn search(&mut self, code: &str) {
-        if self.has_room(code, 0) {
-            self.raw.extend(raw::commands(code));
+    /// Adds a command that stands nowhere as it is, if there is room for it.
+    fn push(&mut self, words: Vec<Word>) {
+        if self.has_room("", 1) && self.spend_words(&words) {
+            let command = SimpleCommand { words, ..SimpleCommand::default() };
+            self.commands.push(Part { command, inner: true, opens: true });
         }
     }
 
@@ -424,8 +371,12 @@ impl Parts {
             return;
         }
         match super::parse(text) {
-            Ok(script) => self.add(script, true, opens, level),
-            Err(_) if opens => self.raw.extend(raw::commands(text)),
+            // Braces and wildcards may make more words of a text than it has letters.
+            Ok(script) if script.commands.iter().all(|it| self.spend_words(&it.words)) => {
+                self.add(script, true, opens, level);
+            }
+            Ok(_) => {}
+            Err(_) if opens => self.add_raw(text),
             Err(_) => {}
         }
     }
@@ -438,7 +389,7 @@ impl Parts {
         let mut script = super::Script::default();
         match parser::Parser::new("", 0, &mut script).expand_text(text) {
             Ok(_) => self.add(script, true, true, level),
-            Err(_) => self.raw.extend(raw::commands(text)),
+            Err(_) => self.add_raw(text),
         }
     }
 }
@@ -473,6 +424,17 @@ fn evaluates_value(name: &str, arguments: &[Word]) -> bool {
                 || programs::declares(name) && (has_flag("-i") || has_flag("-n"))
         }
     }
+}
+
+/// Whether a command makes wildcards of the shell match names that begin with a dot.
+fn sets_dot_globs(name: &str, command: &SimpleCommand) -> bool {
+    let is_option = |it: &str| {
+        let plain = it.to_lowercase().replace('_', "");
+        ["dotglob", "globdots"].iter().any(|option| plain.contains(option))
+    };
+    let sets = ["shopt", "setopt", "set", "options", "eval", "builtin", "command"].contains(&name)
+        || command.words.iter().filter_map(name_of).any(|it| programs::is_shell(&it));
+    sets && command.words.iter().flat_map(Word::known_texts).any(is_option)
 }
 
 /// Whether no argument of a command is a command: its program, or the program that it only starts, leaves them alone.

@@ -8,6 +8,9 @@ use super::words::{Unit, Word, glob, units_of_glob};
 use super::{SimpleCommand, words};
 use crate::permissions::paths;
 
+/// The most places in one command at which an exact pattern is compared.
+const MAX_LATER: usize = 64;
+
 /// A pattern of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunPattern {
@@ -121,7 +124,10 @@ impl RunPattern {
                 true => later.map(|(at, _)| at + 1).collect(),
                 false => later.next().map(|(at, _)| at + 1).into_iter().collect(),
             };
-            for at in at {
+            if at.len() > MAX_LATER {
+                fit = fit.max(Fit::May);
+            }
+            for at in at.into_iter().take(MAX_LATER) {
                 fit = fit.max(self.wide_arguments(Fit::Yes, &command[at + 1..], machine));
             }
         }
@@ -184,7 +190,7 @@ impl RunPattern {
                 false => missing = true,
             }
         }
-        let (found, complete) = subsequence(command, &plain, machine.case_blind);
+        let (found, complete) = subsequence(command, &plain);
         if complete && !missing {
             return program;
         }
@@ -283,6 +289,7 @@ pub(crate) fn runs_unknown(command: &[Word]) -> bool {
     const RUN_TEXT: [&str; 5] = ["eval", "source", ".", "trap", "watch"];
     const RUN_WORDS: [&str; 8] =
         ["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
+    const RUN_CODE: [&str; 5] = ["-c", "-e", "--eval", "-E", "-r"];
     let is_unknown = |word: &Word| word.units == [Unit::Unknown];
     let is_command = |word: &Word| word.splits && is_unknown(word);
     // The command of a wrapper is the first word that is neither an option nor its value.
@@ -301,6 +308,9 @@ pub(crate) fn runs_unknown(command: &[Word]) -> bool {
         }
         if ["find", "fd"].contains(&name) {
             return follows(&RUN_WORDS, &is_command);
+        }
+        if programs::reads_code(name) {
+            return follows(&RUN_CODE, &is_unknown);
         }
         let text = word.text().unwrap_or_default();
         let is_option = text.starts_with('-') || text.contains('=') || is_duration(text);
@@ -444,8 +454,7 @@ fn can_be_flag(word: &Word) -> bool {
 }
 
 /// How many words of a pattern stand in a command in order, and whether all do.
-fn subsequence(command: &[Word], pattern: &[&str], case_blind: bool) -> (usize, bool) {
-    let _ = case_blind;
+fn subsequence(command: &[Word], pattern: &[&str]) -> (usize, bool) {
     let mut words = command.iter();
     let mut found = 0;
     for wanted in pattern {

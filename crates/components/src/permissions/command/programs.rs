@@ -70,7 +70,7 @@ pub(crate) fn reads_code(name: &str) -> bool {
     static NAMES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
         "
         awk bpython bun cmd clojure csh deno ed elixir emacs emacsclient erl ex expect gawk gdb
-        ghci groovy guile ipython iex jshell julia lldb lua luajit m4 make gmake mawk mysql nawk
+        ghci groovy guile ipython iex jshell julia just lldb lua luajit m4 make gmake mawk mysql nawk
         node nodejs npx nu ocaml octave osascript perl php pnpx powershell psql pwsh python pypy
         rscript ruby runghc scala sed gsed sqlite3 swift tclsh tcsh ts-node tsx vi view vim nvim
         xonsh zx
@@ -87,7 +87,7 @@ pub(crate) fn reads_code(name: &str) -> bool {
 pub(crate) fn code_runs_commands(name: &str, code: &str) -> bool {
     match name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.') {
         "awk" | "gawk" | "mawk" | "nawk" => {
-            ["system", "|", "getline"].iter().any(|it| code.contains(it))
+            ["system", "|", "getline", "@"].iter().any(|it| code.contains(it))
         }
         "sed" | "gsed" => !sed::is_plain(code),
         _ => true,

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use self::fit::{Reach, path_fit, run_fit, url_fit, widest};
+use super::url::{LocalFile, local_file};
 use super::{AskLimit, Decision, Rule, Rules, Surroundings, Verdict};
 use crate::action::{Action, CommandLine, Operation};
 use crate::permissions::command::SimpleCommand;
-use crate::permissions::command::files::{self, Inside};
+use crate::permissions::command::files::{self, Inside, Looks};
 use crate::permissions::command::parts::{Part, Parts, is_unknown};
 use crate::permissions::command::pattern::{Fit, Machine};
 use crate::permissions::command::words::{Word, glob};
@@ -21,6 +22,10 @@ mod mcp;
 const MAX_SHOWN: usize = 120;
 /// The most paths of a command line whose links are resolved.
 const MAX_LOOKUPS: usize = 300;
+/// The most paths in code that an interpreter reads as its input.
+const MAX_MENTIONS: usize = 140;
+/// The most paths of a command line that are compared with rules. There is a doubt long before.
+const MAX_PATHS: usize = 20_000;
 /// The most working directories that a command line may have.
 const MAX_FOLDERS: usize = 8;
 
@@ -46,6 +51,8 @@ pub(super) fn decide(rules: &Rules, action: &Action, surroundings: &Surroundings
         folders: vec![action.cwd.clone()],
         unknown_folder: false,
         lookups: 0,
+        looks: Looks::default(),
+        mentions: 0,
         seen: HashSet::new(),
         findings: Vec::new(),
     };
@@ -125,6 +132,10 @@ struct Judge<'r> {
     unknown_folder: bool,
     /// How many paths of command lines were looked up.
     lookups: usize,
+    /// How much of the command lines was searched for paths.
+    looks: Looks,
+    /// How many paths were found in code that an interpreter reads as its input.
+    mentions: usize,
     /// The paths that were judged, each with the kind of its use.
     seen: HashSet<(Word, bool, Inside, bool, usize)>,
     findings: Vec<Finding<'r>>,
@@ -178,6 +189,18 @@ impl<'r> Judge<'r> {
         self.findings.extend(found);
     }
 
+    /// Whether a command changes to the folder of the session, where every command begins. It needs no rule that allows it.
+    fn stays_in_project(&self, command: &SimpleCommand) -> bool {
+        let [program, target] = command.words.as_slice() else { return false };
+        let Some(target) = target.text().filter(|_| program.text() == Some("cd")) else {
+            return false;
+        };
+        let is_plain = command.assignments.is_empty() && command.redirections.is_empty();
+        is_plain
+            && target.starts_with('/')
+            && resolve(Path::new(target)) == resolve(&self.base.session.path)
+    }
+
     /// A file that is moved can be read afterwards: rules that deny or ask about reading it count.
     fn moved(&mut self, operations: &[Operation]) {
         if !operations.iter().any(|it| matches!(it, Operation::Write(_))) {
@@ -193,15 +216,11 @@ impl<'r> Judge<'r> {
 
     /// An address such as `file:///etc/passwd` is a file.
     fn local_address(&mut self, url: &str) {
-        let Some((scheme, rest)) = url.trim().split_once(':') else { return };
-        if !scheme.eq_ignore_ascii_case("file") {
-            return;
-        }
-        let path = rest.trim_start_matches('/');
-        let path = path.strip_prefix("localhost/").unwrap_or(path);
-        match path.contains(['%', '?', '#', '\\']) {
-            true => self.doubt("it reads a file by its address"),
-            false => self.file(&Path::new("/").join(path), false, Inside::Nothing),
+        if let Some(LocalFile { path, is_clear }) = local_file(url) {
+            if !is_clear {
+                self.doubt("it reads a file by its address");
+            }
+            self.file(Path::new(&path), false, Inside::Nothing);
         }
     }
 
@@ -272,6 +291,7 @@ impl<'r> Judge<'r> {
         }
         self.raw(parts);
         self.change_folders(parts);
+        self.named_in_code(parts);
         self.links(parts);
         let mut decided = false;
         for part in &parts.commands {
@@ -280,14 +300,16 @@ impl<'r> Judge<'r> {
                 decided |= !part.inner;
                 let machine = self.machine;
                 let fit = |rule: &Rule| run_fit(rule, part, machine);
+                let only_stricter = part.inner || self.stays_in_project(&part.command);
                 let found = self
-                    .judge(&fit, part.inner, || format!("the command `{}`", shown_words(words)));
+                    .judge(&fit, only_stricter, || format!("the command `{}`", shown_words(words)));
                 self.findings.extend(found);
             }
             self.redirections(part);
             self.arguments(part);
             decided |= part.command.redirections.iter().any(|it| it.writes);
         }
+        self.note_unseen();
         if !decided {
             // Nothing runs: an empty command line, or only assignments. Or it is not known what runs: then a rule about
             // the tool, or the default, can still deny it.

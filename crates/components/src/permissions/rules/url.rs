@@ -1,5 +1,7 @@
 //! Addresses on the web, and their patterns in rules.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use crate::permissions::command::words::glob;
 
 /// A pattern of addresses: a host such as `*.example.com`, or an address such as `https://example.com/docs/*`.
@@ -77,6 +79,34 @@ impl UrlPattern {
     }
 }
 
+/// The file that an address with the scheme `file` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LocalFile {
+    /// Its path.
+    pub(crate) path: String,
+    /// Whether all programs take the address for this file, and for no other one.
+    pub(crate) is_clear: bool,
+}
+
+/// The file that an address names: `file:///a`, `file:/a`, `FILE://localhost/a`. `None` if it is another address.
+pub(crate) fn local_file(url: &str) -> Option<LocalFile> {
+    let url: String = url.trim().chars().filter(|it| !it.is_control()).collect();
+    let (scheme, rest) = url.split_once(':')?;
+    if !scheme.eq_ignore_ascii_case("file") {
+        return None;
+    }
+    let end = rest.find(['?', '#']).unwrap_or(rest.len());
+    let path = decoded(&rest[..end]).replace('\\', "/");
+    let (host, path) = match path.strip_prefix("//") {
+        Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+        None => ("", path.as_str()),
+    };
+    let is_here = ["", "localhost", "127.0.0.1"].contains(&host.to_ascii_lowercase().as_str());
+    // `curl` makes several addresses of brackets and braces.
+    let is_clear = is_here && !rest.contains(['{', '[', '%', '?', '#', '\\']);
+    Some(LocalFile { path: format!("/{}", path.trim_start_matches('/')), is_clear })
+}
+
 fn without_port(host: &str) -> &str {
     host.split(':').next().unwrap_or_default()
 }
@@ -125,15 +155,45 @@ fn readings(url: &str) -> Vec<Address> {
             for authority in [authority.to_owned(), decoded(authority)] {
                 for host in authority.split('@') {
                     let host = host.trim_end_matches('.').replace(".:", ":").to_lowercase();
-                    let reading = Address { scheme: scheme.clone(), host, path: path.clone() };
-                    if !readings.contains(&reading) {
-                        readings.push(reading);
+                    let number = number_of(&host).map(|it| it.to_string());
+                    for host in std::iter::once(host).chain(number) {
+                        let reading = Address { scheme: scheme.clone(), host, path: path.clone() };
+                        if !readings.contains(&reading) {
+                            readings.push(reading);
+                        }
                     }
                 }
             }
         }
     }
     readings
+}
+
+/// The address of IPv4 that a host stands for: `127.1`, `0x7f000001`, `2130706433`, `0177.0.0.1`, `[::ffff:127.0.0.1]`.
+fn number_of(host: &str) -> Option<Ipv4Addr> {
+    if let Some(inside) = host.strip_prefix('[') {
+        let inside: Ipv6Addr = inside.split(']').next()?.parse().ok()?;
+        return inside.to_ipv4();
+    }
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some("") => Some(0),
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None if text.len() > 1 && text.starts_with('0') => u32::from_str_radix(text, 8).ok(),
+        None => text.parse().ok(),
+    };
+    let parts: Vec<u32> = without_port(host).split('.').map(number).collect::<Option<_>>()?;
+    let (last, first) = parts.split_last()?;
+    if first.len() > 3 || first.iter().any(|it| *it > 255) {
+        return None;
+    }
+    // The last part stands for all bytes that are left.
+    let bits = 8 * (4 - first.len() as u32);
+    if u64::from(*last) >= 1_u64 << bits {
+        return None;
+    }
+    let high = first.iter().fold(0_u32, |sum, it| (sum << 8) | it);
+    let high = u64::from(high) << bits;
+    Some(Ipv4Addr::from(u32::try_from(high).ok()? | last))
 }
 
 /// The character that programs take in the place of another one in a host: full-width letters and other dots.
@@ -203,6 +263,50 @@ mod tests {
             !pattern.wide("https://notevil.com/evil.com")
                 && !pattern.wide("https://good.com/?evil.com")
         );
+    }
+
+    #[test]
+    fn an_address_of_ipv4_is_denied_in_every_spelling() {
+        let pattern = UrlPattern::parse("127.0.0.1").expect("a pattern");
+        for url in [
+            "http://127.0.0.1/x",
+            "http://127.1",
+            "http://127.0.1:80/",
+            "http://0x7f000001/",
+            "http://0X7F.0.0.1/",
+            "http://2130706433",
+            "http://0177.0.0.01/x",
+            "http://[::ffff:127.0.0.1]/",
+            "http://me@127.1/",
+            "127.1/x",
+        ] {
+            assert!(pattern.wide(url), "{url}");
+        }
+        for url in ["http://127.2", "http://127.0.0.256", "http://1/", "http://0x"] {
+            assert!(!pattern.wide(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_a_file_is_its_path_in_every_spelling() {
+        for (url, path, is_clear) in [
+            ("file:///a/b", "/a/b", true),
+            ("file:/a/b", "/a/b", true),
+            ("FILE:////a/b", "/a/b", true),
+            (" file://localhost/a/b", "/a/b", true),
+            ("file://LOCALHOST/a/b", "/a/b", true),
+            ("file://127.0.0.1/a/b", "/a/b", true),
+            ("fi\nle:///a/b", "/a/b", true),
+            ("file:///a/%62", "/a/b", false),
+            ("file:///a/b?x#y", "/a/b", false),
+            ("file:\\\\\\a\\b", "/a/b", false),
+            ("file://other/a/b", "/a/b", false),
+            ("file:///a/{b,c}", "/a/{b,c}", false),
+        ] {
+            let expected = LocalFile { path: path.to_owned(), is_clear };
+            assert_eq!(local_file(url), Some(expected), "{url}");
+        }
+        assert_eq!(local_file("https://file:80/"), None);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Files that the options of a program name.
 
-use super::{FileUse, Inside};
+use super::{FileUse, Inside, Looks};
 use crate::permissions::command::programs;
 use crate::permissions::command::words::{Unit, Word};
 
 /// The longest cluster of short options before a path.
-const MAX_LETTERS: usize = 6;
+const MAX_LETTERS: usize = 64;
 
 /// Options for output that many programs have.
 const OUTPUT: [&str; 6] =
@@ -30,6 +30,16 @@ fn output_options(name: &str) -> &'static [&'static str] {
         "cp" | "mv" | "ln" | "install" => &["-t", "--target-directory"],
         "tar" | "gtar" | "bsdtar" => &["-C", "--directory"],
         "unzip" => &["-d"],
+        "patch" => &["-d", "--directory", "-r", "--reject-file"],
+        "rsync" => &[
+            "--log-file",
+            "--backup-dir",
+            "-T",
+            "--temp-dir",
+            "--partial-dir",
+            "--write-batch",
+            "--only-write-batch",
+        ],
         "csplit" => &["-f", "--prefix"],
         "ssh-keygen" => &["-f"],
         "openssl" => &["-out", "-keyout", "-writerand"],
@@ -70,6 +80,44 @@ fn output_options(name: &str) -> &'static [&'static str] {
         ],
         _ => &[],
     }
+}
+
+/// Why the files of a program are not known, if there is a reason.
+pub(super) fn unclear(name: &str, texts: &[&str]) -> Option<&'static str> {
+    let has = |flags: &[&str]| {
+        texts.iter().any(|word| flags.iter().any(|flag| programs::is_flag(word, flag)))
+    };
+    let begins = |start: &str| texts.iter().any(|it| it.starts_with(start));
+    match name {
+        "curl" if begins("--expand-") || begins("--va") => {
+            Some("`curl` puts variables into its options")
+        }
+        "curl" if has(&["-K", "--config"]) => Some("a file has further options of `curl`"),
+        "curl" if reads_format(texts) => {
+            Some("a file has the format of `curl`, which can write files")
+        }
+        "wget" | "wget2" if has(&["-e", "--execute", "--config"]) => {
+            Some("a file or a command has further options of `wget`")
+        }
+        _ => None,
+    }
+}
+
+/// Whether `curl` reads its format for output from a file: `-w @file`.
+pub(in super::super) fn reads_format(texts: &[&str]) -> bool {
+    let is_short = |it: &str| it.starts_with('-') && !it.starts_with("--") && it.contains('w');
+    texts.iter().enumerate().any(|(at, it)| {
+        let next = || texts.get(at + 1).is_some_and(|it| it.starts_with('@'));
+        match it.split_once('=') {
+            Some((option, value)) if programs::is_flag(option, "--write-out") => {
+                value.starts_with('@')
+            }
+            _ if programs::is_flag(it, "--write-out") || is_short(it) && it.ends_with('w') => {
+                next()
+            }
+            _ => is_short(it) && it.contains("w@"),
+        }
+    })
 }
 
 /// Files and folders that options name for output.
@@ -172,7 +220,12 @@ fn written_by_format(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Files that are the value of a short option without a space, such as `-f.env`, and the globs of `rg`.
-pub(super) fn read_by_options(words: &[Word], name: &str, files: &mut Vec<FileUse>) {
+pub(super) fn read_by_options(
+    words: &[Word],
+    name: &str,
+    looks: &mut Looks,
+    files: &mut Vec<FileUse>,
+) {
     let mut add = |path: Word| {
         files.push(FileUse { path, writes: false, inside: Inside::Nothing, certain: false });
     };
@@ -196,9 +249,9 @@ pub(super) fn read_by_options(words: &[Word], name: &str, files: &mut Vec<FileUs
             continue;
         }
         let is_letter = |it: &char| it.is_ascii_alphabetic();
-        let count = letters.chars().take_while(is_letter).count().min(MAX_LETTERS);
-        for length in 1..=count {
-            if length < letters.len() {
+        let count = letters.chars().take_while(is_letter).count();
+        for length in looks.first(1..=count, MAX_LETTERS) {
+            if length < letters.len() && looks.has_room_for(letters) {
                 add(with_first(word, &letters[length..]));
             }
         }

@@ -1,6 +1,6 @@
 //! Other names of commands: aliases of the shell and of git, `git-push`, texts that `env` splits, and what `xargs` adds.
 
-use super::{Aliased, Part, Parts, SimpleCommand, name_of};
+use super::{Aliased, Parts, SimpleCommand, name_of};
 use crate::permissions::command::words::Word;
 
 /// The most aliases of a command line.
@@ -65,6 +65,9 @@ impl Parts {
             self.doubt("it defines too many aliases");
             aliases.truncate(MAX_ALIASES);
         }
+        if !aliases.is_empty() && self.commands.len() > MAX_COMMANDS {
+            self.doubt("it has too many commands that may use its aliases");
+        }
         let count = self.commands.len().min(MAX_COMMANDS);
         for (program, name, value) in aliases {
             for index in 0..count {
@@ -76,6 +79,9 @@ impl Parts {
                     Aliased::Git => git_arguments(words, &name),
                 };
                 let Some(rest) = rest.map(<[Word]>::to_vec) else { continue };
+                if !self.spend_letters(value.len() + rest.len()) {
+                    return;
+                }
                 let (is_script, value) = match value.strip_prefix('!') {
                     Some(script) if program == Aliased::Git => (true, script),
                     _ => (false, value.as_str()),
@@ -90,13 +96,6 @@ impl Parts {
                 self.open_script(&line.join(" "), 1, true);
                 self.push(words);
             }
-        }
-    }
-
-    fn push(&mut self, words: Vec<Word>) {
-        if self.has_room("", 1) {
-            let command = SimpleCommand { words, ..SimpleCommand::default() };
-            self.commands.push(Part { command, inner: true, opens: true });
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use crate::permissions::command::files::reads_format;
+
 use super::{
     declares, evaluates_names, is_dangerous_variable, is_flag, is_harmless_assignment, sed,
 };
@@ -66,8 +68,14 @@ pub(crate) fn acting(name: &str, open: &[&str], all: &[&str]) -> Option<&'static
                 .any(|it| it.contains("$(") || it.contains('`'))
                 .then_some("the shell may evaluate an argument a second time")
         }
-        "curl" if open.iter().any(|it| it.contains("%output{")) => {
+        "curl" if open.iter().any(|it| it.contains("%output{")) || reads_format(open) => {
             Some("the format of `curl` can write files")
+        }
+        "curl" if open.iter().any(|it| it.starts_with("--expand-") || it.starts_with("--va")) => {
+            Some("`curl` puts variables into its options")
+        }
+        "just" if open.iter().any(|it| !it.starts_with('-') && it.contains('/')) => {
+            Some("`just` can run the recipes of another folder")
         }
         "cargo" if open.iter().any(|it| it.starts_with('+')) => {
             Some("another toolchain of `cargo` is another program")
@@ -119,7 +127,10 @@ fn awk_acts(script: &str) -> bool {
         return false;
     }
     let plain = script.replace("||", "");
-    ["system", "getline", "|", "@load", "@include", "close("].iter().any(|it| plain.contains(it))
+    // `@include`, `@load`, and calls of functions by a name that is the value of a variable. `@/x/` is only a pattern.
+    let loads = plain.match_indices('@').any(|(at, _)| !plain[at + 1..].starts_with('/'));
+    loads
+        || ["system", "getline", "|", "close("].iter().any(|it| plain.contains(it))
         || plain.contains("print") && plain.contains('>')
 }
 
@@ -269,6 +280,11 @@ fn acting_flags(name: &str, all: &[&str]) -> &'static [&'static str] {
             "--init-module", "--shell", "--git", "--node-gyp", "--editor", "--browser", "--dir", "--cwd",
             "--call",
         ],
+        "just" => &[
+            "-f", "--justfile", "-d", "--working-directory", "--shell", "--shell-arg", "--shell-command", "--set",
+            "-c", "--command", "-e", "--edit", "--chooser", "--choose", "--dotenv-path", "--dotenv-filename", "-E",
+            "-g", "--global-justfile", "--init", "--tempdir", "--cygpath", "--fmt",
+        ],
         "make" | "gmake" | "nmake" => &[
             "-C", "--directory", "-f", "--file", "--makefile", "-I", "--include-dir", "-E", "--eval",
         ],
@@ -277,7 +293,7 @@ fn acting_flags(name: &str, all: &[&str]) -> &'static [&'static str] {
         ],
         "awk" | "gawk" | "mawk" | "nawk" => &[
             "-f", "--file", "-i", "--include", "-l", "--load", "-E", "--exec", "-o", "--pretty-print",
-            "-d", "--dump-variables", "-p", "--profile", "-D", "--debug",
+            "-d", "--dump-variables", "-p", "--profile", "-D", "--debug", "-W", "--source",
         ],
         "psql" => &["-f", "--file", "-o", "--output", "-L", "--log-file", "-v", "--set"],
         "sqlite3" => &["-init", "-cmd"],

@@ -1,17 +1,21 @@
 //! Files, addresses and redirections of a command line.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::fit::{Reach, host_fit, path_fit};
-use super::{Judge, MAX_LOOKUPS, shown, shown_word};
+use super::{Judge, MAX_LOOKUPS, MAX_MENTIONS, MAX_PATHS, shown, shown_word};
 use crate::permissions::command::files::{self, FileUse, Inside};
 use crate::permissions::command::hosts::{self, Host};
 use crate::permissions::command::parts::{Part, Parts, name_of};
 use crate::permissions::command::pattern::Fit;
 use crate::permissions::command::programs::is_flag;
 use crate::permissions::command::words::Word;
-use crate::permissions::paths::Place;
+use crate::permissions::paths::{MAX_NAMES, Place};
 use crate::permissions::rules::{Decision, Rule};
+
+/// How many letters of a path count as one more path.
+const LETTERS: usize = 128;
 
 impl Judge<'_> {
     pub(super) fn redirections(&mut self, part: &Part) {
@@ -38,7 +42,8 @@ impl Judge<'_> {
         }
     }
 
-    fn has_paths(&self) -> bool {
+    /// Whether a rule is about files.
+    pub(super) fn has_paths(&self) -> bool {
         self.rules.iter().any(|it| !it.read.is_empty() || !it.write.is_empty())
     }
 
@@ -91,12 +96,38 @@ impl Judge<'_> {
         let outer = (!folders.is_empty())
             .then(|| (self.folders.clone(), self.unknown_folder, std::mem::take(&mut self.seen)));
         folders.iter().for_each(|it| self.enter(Some(it)));
-        let used = files::used(words, part.opens).into_iter();
+        let used = files::used(words, part.opens, &mut self.looks).into_iter();
         for FileUse { path, writes, inside, certain } in used.chain(files::patched(&part.command)) {
             self.path(&path, writes, inside, certain, true);
         }
         if let Some(outer) = outer {
             (self.folders, self.unknown_folder, self.seen) = outer;
+        }
+    }
+
+    /// Notes why not all files of the commands are known, if there is a reason.
+    pub(super) fn note_unseen(&mut self) {
+        if let Some(doubt) = self.looks.doubt.take() {
+            self.doubt(doubt);
+        }
+    }
+
+    /// Files that are named in code which an interpreter reads as its input. The code may read and write them.
+    pub(super) fn named_in_code(&mut self, parts: &Parts) {
+        if !self.has_paths() {
+            return;
+        }
+        let mut seen = HashSet::new();
+        let words = parts.code.iter().filter(|it| files::looks_like_path(it));
+        for word in words.filter(|it| seen.insert(*it)) {
+            if self.mentions == MAX_MENTIONS {
+                self.doubt("it names too many paths");
+                return;
+            }
+            self.mentions += 1;
+            for writes in [false, true] {
+                self.path(word, writes, Inside::Nothing, false, true);
+            }
         }
     }
 
@@ -110,12 +141,18 @@ impl Judge<'_> {
         only_stricter: bool,
     ) {
         let key = (word.clone(), writes, inside, certain, self.folders.len());
-        if only_stricter && !self.seen.insert(key) {
+        if only_stricter && (self.lookups > MAX_PATHS || !self.seen.insert(key)) {
             return;
         }
+        let names = word.known_texts().map(|it| it.matches('/').count()).sum::<usize>();
+        if names > MAX_NAMES {
+            self.doubt("a path is too long");
+        }
         let relative = !(word.starts_with('/') || word.tilde);
-        self.lookups += 1;
-        if self.lookups == MAX_LOOKUPS {
+        let length: usize = word.known_texts().map(str::len).sum();
+        let before = self.lookups;
+        self.lookups += 1 + length / LETTERS;
+        if before < MAX_LOOKUPS && self.lookups >= MAX_LOOKUPS {
             self.doubt("it names too many paths");
         }
         let links = self.lookups < MAX_LOOKUPS;

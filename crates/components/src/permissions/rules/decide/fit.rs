@@ -45,8 +45,8 @@ impl Reach {
         Reach { inside: Inside::Nothing, writes: false, is_missing: false };
 
     pub(super) fn of(inside: Inside, writes: bool, place: &Place) -> Reach {
-        if inside == Inside::Nothing {
-            return Reach { writes, ..Reach::PATH };
+        if matches!(inside, Inside::Nothing | Inside::Doubtful) {
+            return Reach { inside, writes, ..Reach::PATH };
         }
         match place.contents() {
             Contents::Nothing => Reach { writes, ..Reach::PATH },
@@ -79,10 +79,11 @@ pub(super) fn path_fit(
     };
     let relation = patterns.iter().map(relation).max().unwrap_or(Relation::Apart);
     match relation {
+        Relation::Matches if reach.inside == Inside::Doubtful => Fit::May,
         Relation::Matches => Fit::Yes,
         Relation::Apart => Fit::No,
-        _ if reach.inside == Inside::Nothing => Fit::No,
-        Relation::Inside if reach.writes => Fit::Yes,
+        _ if matches!(reach.inside, Inside::Nothing | Inside::Doubtful) => Fit::No,
+        Relation::Inside if reach.writes && reach.inside != Inside::Selected => Fit::Yes,
         _ => Fit::May,
     }
 }
