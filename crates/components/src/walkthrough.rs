@@ -28,7 +28,7 @@ use crate::options::Interval;
 use crate::turn_ends::TurnEnds;
 use ids::Subject;
 use input::{Title, Tour};
-use tours::{Ending, Taken, Tours};
+use tours::{AnswerKind, Ending, Taken, Tours};
 
 /// Gives the agent a tool to present a walkthrough: a panel with text, code, diagrams and questions, and comments on code.
 ///
@@ -123,6 +123,19 @@ impl BuiltIn for Walkthrough {
     }
 }
 
+/// The answers that an event has: one choice, one text, or the texts that the user has written when he clicks the button.
+fn answers_in(event: &PanelEvent) -> Vec<(usize, AnswerKind, String)> {
+    let own = match event.kind {
+        PanelEventKind::Choice => Some((AnswerKind::Choice, event.text())),
+        PanelEventKind::Input => Some((AnswerKind::Text, event.text())),
+        _ => None,
+    };
+    let own = own.into_iter().map(|(kind, text)| (event.widget.as_str(), kind, text));
+    let sent = event.inputs.iter().map(|(name, it)| (name.as_str(), AnswerKind::Text, it.clone()));
+    let all = own.chain(sent).filter(|(.., text)| !text.trim().is_empty());
+    all.filter_map(|(name, kind, text)| Some((show::question_of(name)?, kind, text))).collect()
+}
+
 impl Walkthrough {
     /// The events about panels and comments of this component.
     fn add_events(&self, proxy: Proxy) -> Proxy {
@@ -132,19 +145,12 @@ impl Walkthrough {
                 let Some(Subject { session, title, place: None }) = Subject::read(&event.id) else {
                     return false;
                 };
-                let number = show::question_of(&event.widget);
-                let has_answer =
-                    matches!(event.kind, PanelEventKind::Choice | PanelEventKind::Input);
-                let answer = event.text();
-                match number.filter(|_| has_answer && !answer.trim().is_empty()) {
-                    Some(number) => {
-                        let taken = answers.tours.answer(&session, &title, number, &answer);
-                        answers.on_taken(taken, session, context);
-                    }
-                    None if event.widget == show::DONE => {
-                        answers.tours.end_wait(&session, &title, Ending::Answered);
-                    }
-                    None => {}
+                for (number, kind, answer) in answers_in(event) {
+                    let taken = answers.tours.answer(&session, &title, number, kind, &answer);
+                    answers.on_taken(taken, session.clone(), context);
+                }
+                if event.widget == show::DONE {
+                    answers.tours.end_wait(&session, &title, Ending::Answered);
                 }
                 true
             })

@@ -64,7 +64,7 @@ pub(super) fn html(
     }
     if widgets == Widgets::AskAndWait {
         html.push_str(&format!(
-            "<div class=\"c-row\"><button class=\"c-button\" data-widget=\"{DONE}\">Done</button></div>\n"
+            "<div class=\"c-row\"><button class=\"c-button\" data-widget=\"{DONE}\" data-submit=\"\">Done</button></div>\n"
         ));
     }
     html

@@ -1,5 +1,7 @@
 //! The walkthroughs that are shown, and what the user has answered.
 
+use std::collections::BTreeMap;
+
 use tokio::sync::oneshot;
 
 use super::ids::Subject;
@@ -49,8 +51,22 @@ struct ShownComment {
 #[derive(Debug)]
 struct Waiting {
     end: oneshot::Sender<Reply>,
-    answers: Answers,
+    answers: BTreeMap<usize, Answer>,
     comments: Vec<(String, String)>,
+}
+
+/// What the user answers to a question: a choice, a text, or both.
+#[derive(Debug, Default)]
+struct Answer {
+    choice: Option<String>,
+    text: Option<String>,
+}
+
+/// How a question is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AnswerKind {
+    Choice,
+    Text,
 }
 
 /// How a wait ends.
@@ -138,7 +154,7 @@ impl Tours {
     pub(super) fn wait(&self, session: &str, title: &str) -> oneshot::Receiver<Reply> {
         let (end, receiver) = oneshot::channel();
         self.with(session, |state| {
-            let waiting = Waiting { end, answers: Answers::new(), comments: Vec::new() };
+            let waiting = Waiting { end, answers: BTreeMap::new(), comments: Vec::new() };
             if let Some(tour) = state.find(title) {
                 tour.waiting = Some(waiting);
             }
@@ -166,7 +182,8 @@ impl Tours {
             }
         });
         for (session, title, waiting) in unread {
-            self.keep_unread(&session, &title, waiting.answers, waiting.comments);
+            let answers = written(waiting.answers);
+            self.keep_unread(&session, &title, answers, waiting.comments);
         }
     }
 
@@ -179,7 +196,7 @@ impl Tours {
         comments: Vec<(String, String)>,
     ) {
         for (number, answer) in answers {
-            self.answer(session, title, number, &answer);
+            self.answer(session, title, number, AnswerKind::Text, &answer);
         }
         for (place, text) in comments {
             self.reply(session, title, &place, &text);
@@ -187,7 +204,14 @@ impl Tours {
     }
 
     /// The user has answered a question.
-    pub(super) fn answer(&self, session: &str, title: &str, number: usize, answer: &str) -> Taken {
+    pub(super) fn answer(
+        &self,
+        session: &str,
+        title: &str,
+        number: usize,
+        kind: AnswerKind,
+        answer: &str,
+    ) -> Taken {
         let answer = shortened(answer);
         self.with(session, |state| {
             let tour = state.find(title);
@@ -195,7 +219,11 @@ impl Tours {
             if let Some(tour) = tour
                 && let Some(mut waiting) = tour.take_waiting()
             {
-                waiting.answers.insert(number, answer);
+                let given = waiting.answers.entry(number).or_default();
+                match kind {
+                    AnswerKind::Choice => given.choice = Some(answer),
+                    AnswerKind::Text => given.text = Some(answer),
+                }
                 match waiting.answers.len() >= tour.questions.len() {
                     true => waiting.end(Ending::Answered),
                     false => tour.waiting = Some(waiting),
@@ -315,8 +343,14 @@ impl Waiting {
     fn end(self, ending: Ending) {
         let Waiting { end, answers, comments, .. } = self;
         // If the call has just ended, nobody reads the answer.
-        drop(end.send(Reply { ending, answers, comments }));
+        drop(end.send(Reply { ending, answers: written(answers), comments }));
     }
+}
+
+/// The answers as texts. A text does not replace a choice.
+fn written(answers: BTreeMap<usize, Answer>) -> Answers {
+    let text = |it: Answer| it.choice.into_iter().chain(it.text).collect::<Vec<_>>().join("; ");
+    answers.into_iter().map(|(number, it)| (number, text(it))).collect()
 }
 
 fn shortened(text: &str) -> String {

@@ -179,7 +179,7 @@ fn a_walkthrough_is_one_panel_with_comments_and_returns_the_answers() {
             r#"<pre class="c-mermaid"><code>graph TD; A--&gt;B</code></pre>"#,
             r#"<div class="c-choice" data-widget="q1"><button data-value="the &quot;first&quot;">"#,
             r#"<input class="c-input" data-widget="q1-text""#,
-            r#"<button class="c-button" data-widget="done">Done</button>"#,
+            r#"<button class="c-button" data-widget="done" data-submit="">Done</button>"#,
         ] {
             assert!(html.contains(part), "{part} is missing in:\n{html}");
         }

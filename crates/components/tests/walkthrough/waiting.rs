@@ -29,6 +29,19 @@ fn the_wait_ends_with_the_panel_the_button_the_turn_and_the_time() {
     talk.editor_answers("_scp/html_panel/show");
     assert!(talk.result_text().starts_with("The user has read the walkthrough."));
 
+    // What is written in the fields comes with the button. A text does not replace a choice.
+    let question = json!({ "text": "Which?", "choices": ["a", "b"], "free_text": true });
+    let questions = json!([{ "question": question }, { "question": { "text": "Why?" } }, { "question": { "text": "How?" } }]);
+    talk.present(json!({ "title": "T", "sections": questions }));
+    let panel = talk.editor_answers("_scp/html_panel/show");
+    talk.event(&panel, "q1", "choice", "b");
+    let inputs = json!({ "q1-text": "but later", "q2-text": "because", "q3-text": " ", "x": "y" });
+    let click = json!({ "id": panel["id"], "widget": "done", "kind": "click", "inputs": inputs });
+    talk.send("editor", json!({ "method": "_scp/html_panel/event", "params": click }));
+    talk.editor_answers("_scp/html_panel/show");
+    let text = "The user has answered.\n1. Which?\n   Answer: b; but later\n2. Why?\n   Answer: because\n3. How?\n   Answer: (no answer)";
+    assert_eq!(talk.result_text(), text);
+
     // The turn is cancelled: what the user has answered is kept.
     talk.present(short.clone());
     let panel = talk.editor_answers("_scp/html_panel/show");
