@@ -178,21 +178,42 @@ impl Walkthrough {
     }
 
     /// Starts a turn with an answer, if it is kept and the options ask for it. Answers that come while a turn runs become
-    /// one turn.
+    /// one turn. Otherwise the user is told that the answer waits.
     fn on_taken(&self, taken: Taken, session: String, context: &Context) {
-        if taken != Taken::ForPrompt || !self.start_turn || !context.shows_late_updates() {
+        if taken != Taken::ForPrompt {
             return;
         }
-        let (tours, context) = (self.tours.clone(), context.clone());
+        if !self.start_turn || !context.shows_late_updates() {
+            self.announce(&session, context);
+            return;
+        }
+        let (walkthrough, context) = (self.clone(), context.clone());
         context.clone().spawn(async move {
             context.wait_until_idle(&session).await;
-            let Some(texts) = tours.take_for_turn(&session) else { return };
+            let Some(texts) = walkthrough.tours.take_for_turn(&session) else {
+                walkthrough.announce(&session, &context);
+                return;
+            };
             if let Err(why) = context.start_turn(&session, texts.join("\n\n")).await {
-                tours.put_back(&session, texts);
+                walkthrough.tours.put_back(&session, texts);
+                walkthrough.announce(&session, &context);
                 // The text may quote the conversation.
                 let code = why.code().unwrap_or_default();
                 context.log(format!("the turn of an answer failed with error {code}"));
             }
         });
+    }
+
+    /// Says once before each prompt that answers of the user wait for it.
+    fn announce(&self, session: &str, context: &Context) {
+        if !self.tours.begin_announcement(session) {
+            return;
+        }
+        // An editor that shows nothing outside of a turn shows it when the next turn begins.
+        let text = match context.shows_late_updates() {
+            true => "Your answer goes to the agent with your next prompt.",
+            false => "What you have answered before goes to the agent with this prompt.",
+        };
+        context.announce(session, format!("\n\n{text}\n\n"));
     }
 }

@@ -173,6 +173,7 @@ impl Walkthrough {
                     && let Ok(Reply { answers, comments, .. }) = reply.await
                 {
                     self.tours.keep_unread(session, title, answers, comments);
+                    self.announce(session, context);
                 }
                 let cancelled = "the call was cancelled before the whole walkthrough was shown";
                 return Err(failed.and_then(Result::err).unwrap_or_else(|| cancelled.into()));
@@ -187,7 +188,13 @@ impl Walkthrough {
         if is_over {
             presentation.show_answers(&reply.answers).await;
         }
-        self.result(&tour, session, reply, problem.as_deref())
+        if reply.ending == Ending::Cancelled {
+            let Reply { answers, comments, .. } = reply;
+            self.tours.keep_unread(session, title, answers, comments);
+            self.announce(session, context);
+            return Err("the walkthrough is shown, but the wait for the user was cancelled".into());
+        }
+        self.result(&tour, reply, problem.as_deref())
     }
 
     /// Waits until the user has answered, the call or the turn is over, or the time is over.
@@ -225,16 +232,10 @@ impl Walkthrough {
     fn result(
         &self,
         tour: &Tour,
-        session: &str,
         reply: Reply,
         problem: Option<&str>,
     ) -> Result<ToolOutput> {
         let Reply { ending, answers, comments } = reply;
-        if ending == Ending::Cancelled {
-            let title = tour.title.trim();
-            self.tours.keep_unread(session, title, answers, comments);
-            return Err("the walkthrough is shown, but the wait for the user was cancelled".into());
-        }
         let (status, first) = match ending {
             Ending::Answered if answers.is_empty() && comments.is_empty() => {
                 ("answered", "The user has read the walkthrough.".to_owned())

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::ids::Subject;
 use super::show::Answers;
-use crate::sessions::Sessions;
+use crate::sessions::{Origin, Sessions};
 
 /// How many walkthroughs a session has at once.
 const MAX_TOURS: usize = 16;
@@ -26,6 +26,8 @@ pub(super) struct SessionState {
     tours: Vec<ShownTour>,
     /// Texts for the next prompt.
     texts: Vec<String>,
+    /// Whether the user knows that they wait.
+    is_announced: bool,
     /// How many turns answers have started since the last prompt of the user.
     turns: u32,
 }
@@ -282,6 +284,7 @@ impl Tours {
     pub(super) fn on_prompt(&self, session: &str) -> Vec<String> {
         let texts = self.0.with_known(session, |it| {
             it.state.turns = 0;
+            it.state.is_announced = false;
             std::mem::take(&mut it.state.texts)
         });
         texts.unwrap_or_default()
@@ -295,8 +298,20 @@ impl Tours {
                 return None;
             }
             state.turns += 1;
+            state.is_announced = false;
             Some(std::mem::take(&mut state.texts))
         })?
+    }
+
+    /// Whether the user has to be told that texts wait for the next prompt. It is so once for each prompt. A session that
+    /// the component has not seen may not exist any more.
+    pub(super) fn begin_announcement(&self, session: &str) -> bool {
+        let is_due = self.0.with_known(session, |it| {
+            let state = &mut it.state;
+            let is_due = it.origin != Origin::Unknown && !state.texts.is_empty();
+            is_due && !std::mem::replace(&mut state.is_announced, true)
+        });
+        is_due.unwrap_or_default()
     }
 
     /// The turn has failed: the texts wait for the next prompt.

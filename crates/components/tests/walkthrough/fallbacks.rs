@@ -22,6 +22,24 @@ fn an_editor_without_panels_gets_the_walkthrough_in_the_chat() {
     }
 }
 
+/// An editor that shows nothing outside of a turn shows it when the next turn begins.
+#[test]
+fn an_editor_without_late_updates_says_at_the_prompt_that_answers_go_with_it() {
+    let mut talk = Talk::new("late-updates", &[], FULL, 1);
+    let info = json!({ "name": "agent-shell", "version": "1" });
+    talk.greet_as(&info);
+    talk.open("s");
+    talk.present(json!({ "title": "T", "wait": false, "sections": [{ "question": { "text": "Why?" } }] }));
+    let panel = talk.editor_answers("_scp/html_panel/show");
+    talk.result();
+    talk.event(&panel, "q1-text", "input", "so");
+    let params = json!({ "sessionId": "s", "prompt": [{ "type": "text", "text": "x" }] });
+    talk.send("editor", json!({ "id": 99, "method": "session/prompt", "params": params }));
+    let text = talk.shown_text();
+    assert!(text.contains("What you have answered before goes to the agent with this prompt"), "{text}");
+    assert_eq!(talk.agent_answers_prompt("s").len(), 2);
+}
+
 #[test]
 fn panels_and_comments_are_mixed_as_far_as_the_editor_can() {
     // Comments without panels.

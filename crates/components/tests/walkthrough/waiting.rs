@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{FULL, Talk};
+use super::{FULL, LATE, Talk};
 
 fn call_update(status: &str) -> Value {
     let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "mcp.walkthrough.present_walkthrough", "status": status });
@@ -92,6 +92,7 @@ fn a_walkthrough_is_over_when_the_user_closes_its_panel() {
             [0, 1].map(|_| talk.editor_answers("_scp/file_comment/show")["id"].clone());
         assert_eq!(talk.result()["structuredContent"]["status"], "shown");
         talk.reply(&second, "Why?");
+        assert_eq!(talk.shown_text(), LATE);
         let closed = json!({ "id": panel["id"] });
         talk.send("editor", json!({ "method": "_scp/html_panel/closed", "params": closed }));
         assert_eq!(talk.editor_answers("_scp/file_comment/clear")["id"], first);
