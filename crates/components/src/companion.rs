@@ -231,9 +231,10 @@ fn to_json(value: &Value) -> Result<Json, Error> {
 fn is_native(editor: &Capabilities, method: &str) -> bool {
     match method {
         // Panels of SCP 1.0 report nothing, and its comments have no text. Those on the page do.
-        _ if !editor.has_additions() => false,
-        ShowPanel::METHOD | ClearPanel::METHOD | GetPanel::METHOD => editor.html_panel,
-        ShowComment::METHOD | ClearComment::METHOD => editor.file_comment,
+        ShowPanel::METHOD | ClearPanel::METHOD | GetPanel::METHOD => {
+            editor.html_panel && editor.has_additions()
+        }
+        ShowComment::METHOD | ClearComment::METHOD => editor.file_comment && editor.has_additions(),
         _ => IdeOperation::ALL.into_iter().any(|it| it.method() == method && editor.performs(it)),
     }
 }

@@ -31,16 +31,16 @@ const MAX_QUESTION: usize = 200;
 #[derive(Debug, Clone, Copy)]
 struct Surface {
     panel: bool,
-    /// Whether the user can answer in the panel.
+    /// Whether the user can answer in the panel, and reply to comments.
     events: bool,
+    /// Comments of SCP 1.0 have no text, and cannot be removed. They show where something is said.
     comments: bool,
 }
 
 impl Surface {
     fn of(editor: &Capabilities) -> Surface {
         let events = editor.has_additions();
-        // Comments of SCP 1.0 have no text.
-        Surface { panel: editor.html_panel, events, comments: editor.file_comment && events }
+        Surface { panel: editor.html_panel, events, comments: editor.file_comment }
     }
 }
 
@@ -132,7 +132,7 @@ impl Walkthrough {
         let mut surface = Surface::of(&context.editor_capabilities());
         let title = tour.title.trim();
         let comments = match surface.comments {
-            true => comments(session, title, &places),
+            true => comments(session, title, &places, surface.events),
             false => Vec::new(),
         };
         let questions = tour.questions().map(|it| it.text.chars().take(MAX_QUESTION).collect());
@@ -143,7 +143,7 @@ impl Walkthrough {
         let can_answer = surface.panel && surface.events;
         let waits = tour.wait.unwrap_or(has_questions)
             && !self.wait.0.is_zero()
-            && (can_answer || !has_questions && !comments.is_empty());
+            && (can_answer || !has_questions && surface.events && !comments.is_empty());
         let widgets = match (can_answer, waits) {
             (true, true) => Widgets::AskAndWait,
             (true, false) => Widgets::Ask,
@@ -179,7 +179,7 @@ impl Walkthrough {
                 return Err(failed.and_then(Result::err).unwrap_or_else(|| cancelled.into()));
             }
         };
-        let is_answerable = surface.panel && surface.events || !has_questions && surface.comments;
+        let is_answerable = surface.events && (surface.panel || !has_questions && surface.comments);
         let Some(reply) = reply.filter(|_| is_answerable) else {
             return shown(&tour, surface, problem.as_deref());
         };
@@ -287,7 +287,8 @@ impl Walkthrough {
             let cleared = answered(context.clear_panel(Subject::panel(session, title).id())).await;
             cleared.unwrap_or_else(|| Err(LATE.into()))?;
         }
-        Ok(match (is_known, surface.panel || surface.comments) {
+        let can_remove = surface.panel || surface.comments && surface.events;
+        Ok(match (is_known, can_remove) {
             (_, false) => "The walkthrough was shown in the chat, where it stays.".to_owned(),
             (true, true) => format!("The walkthrough \"{title}\" is closed."),
             (false, true) => format!("There is no walkthrough \"{title}\" any more."),
@@ -322,7 +323,12 @@ fn output(text: String, mut structured: Value) -> Result<ToolOutput> {
 }
 
 /// The comments of the places. Places with the same lines are one comment.
-fn comments(session: &str, title: &str, places: &[FoundPlace]) -> Vec<ShowComment> {
+fn comments(
+    session: &str,
+    title: &str,
+    places: &[FoundPlace],
+    can_reply: bool,
+) -> Vec<ShowComment> {
     let mut comments: Vec<ShowComment> = Vec::new();
     for place in places {
         let Some(text) = &place.comment else { continue };
@@ -336,7 +342,8 @@ fn comments(session: &str, title: &str, places: &[FoundPlace]) -> Vec<ShowCommen
             false => Range::lines(place.first, place.last),
         };
         let comment = ShowComment::new(id, file_url(&place.file), range, text);
-        comments.push(comment.with_replies().in_session(session));
+        let comment = ShowComment { can_reply, ..comment };
+        comments.push(comment.in_session(session));
     }
     comments
 }

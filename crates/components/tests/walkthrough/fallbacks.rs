@@ -50,14 +50,27 @@ fn panels_and_comments_are_mixed_as_far_as_the_editor_can() {
     assert!(talk.result_text().contains("in the chat, and as comments on the code"));
     talk.reply(&comment["id"], "Yes");
     assert_eq!(talk.prompt("s", "x")[0], "The user replied to your comment on src/a.rs:1-2: Yes");
-    // Panels of SCP 1.0 have no events, and its comments have no text.
+    // Panels of SCP 1.0 have no events, and its comments have no text and no replies.
     let old = r#"{"version":"1.0","html_panel":true,"file_comment":true}"#;
     let mut talk = Talk::new("mix2", &[], old, 1);
     talk.present(tour());
     let panel = talk.editor_answers("_scp/html_panel/show");
     let html = panel["contents"].as_str().expect("HTML");
     assert!(!html.contains("data-widget") && html.contains("Answer in the chat."), "{html}");
-    assert!(talk.result_text().contains("in a panel. The user answers the questions in the chat"));
+    let comment = talk.editor_answers("_scp/file_comment/show");
+    assert_eq!(comment["start"], json!({ "line": 1 }));
+    assert_eq!((&comment["end"], &comment["can_reply"]), (&json!({ "line": 2 }), &json!(false)));
+    let text = talk.result_text();
+    assert!(text.contains("as comments on the code. The user answers the questions in the chat"), "{text}");
+    // Its comments alone: nobody can reply, so nothing waits.
+    let mut talk = Talk::new("mix4", &[], r#"{"version":"1.0","file_comment":true}"#, 1);
+    let code = json!([{ "path": "src/a.rs", "line": 1, "comment": "c" }]);
+    talk.present(json!({ "title": "T", "wait": true, "sections": [{ "code": code }] }));
+    assert!(talk.shown_text().contains("src/a.rs:1"));
+    talk.editor_answers("_scp/file_comment/show");
+    assert_eq!(talk.result()["structuredContent"]["status"], "in_chat");
+    talk.call("close_walkthrough", json!({ "title": "T" }));
+    assert!(talk.result_text().contains("in the chat, where it stays"));
     // An editor that refuses the panel.
     let mut talk = Talk::new("mix3", &[], FULL, 1);
     talk.present(tour());
