@@ -138,9 +138,9 @@ impl Walkthrough {
         let questions = tour.questions().map(|it| it.text.chars().take(MAX_QUESTION).collect());
         let ids = comments.iter().map(|it| it.id.clone()).collect();
         let mut end = self.turn_ends.begin(session, TOOL);
-        let old = self.tours.add(session, title, questions.collect(), ids)?;
-        let has_questions = tour.questions().next().is_some();
         let can_answer = surface.panel && surface.events;
+        let old = self.tours.add(session, title, questions.collect(), ids, can_answer)?;
+        let has_questions = tour.questions().next().is_some();
         let waits = tour.wait.unwrap_or(has_questions)
             && !self.wait.0.is_zero()
             && (can_answer || !has_questions && surface.events && !comments.is_empty());
@@ -179,6 +179,9 @@ impl Walkthrough {
                 return Err(failed.and_then(Result::err).unwrap_or_else(|| cancelled.into()));
             }
         };
+        if !surface.panel {
+            self.tours.has_no_panel(session, title);
+        }
         let is_answerable = surface.events && (surface.panel || !has_questions && surface.comments);
         let Some(reply) = reply.filter(|_| is_answerable) else {
             return shown(&tour, surface, problem.as_deref());

@@ -8,8 +8,11 @@ use super::ids::Subject;
 use super::show::Answers;
 use crate::sessions::{Origin, Sessions};
 
-/// How many walkthroughs a session has at once.
+/// How many walkthroughs a session has at once in panels that the user can close.
 const MAX_TOURS: usize = 16;
+
+/// How many others are remembered, for their comments. The oldest ones are forgotten.
+const MAX_OTHERS: usize = 64;
 
 /// How many texts of a session wait for its next prompt. The oldest ones are dropped.
 const MAX_TEXTS: usize = 32;
@@ -39,6 +42,8 @@ struct ShownTour {
     /// The texts of the questions, shortened.
     questions: Vec<String>,
     comments: Vec<ShownComment>,
+    /// Whether it is in a panel that the user can close, and is not closed.
+    is_open: bool,
     waiting: Option<Waiting>,
 }
 
@@ -111,18 +116,21 @@ impl Tours {
         self.0.with(session, |it| act(&mut it.state))
     }
 
-    /// A walkthrough is about to be shown. Returns the ids of the comments of one with the same title, which are no longer
-    /// needed.
+    /// A walkthrough is about to be shown, in a panel that the user can close or elsewhere. Returns the ids of the comments
+    /// of one with the same title and of forgotten ones, which are no longer needed.
     pub(super) fn add(
         &self,
         session: &str,
         title: &str,
         questions: Vec<String>,
         comments: Vec<String>,
+        is_open: bool,
     ) -> Result<Vec<String>, String> {
         self.with(session, |state| {
             let known = state.tours.iter().position(|it| it.title == title);
-            if known.is_none() && state.tours.len() >= MAX_TOURS {
+            let is_open_now = known.is_some_and(|index| state.tours[index].is_open);
+            let open = state.tours.iter().filter(|it| it.is_open).count();
+            if is_open && !is_open_now && open >= MAX_TOURS {
                 return Err(format!(
                     "there are {MAX_TOURS} walkthroughs in this session; use the title of one of them to replace it, or close one with close_walkthrough"
                 ));
@@ -132,14 +140,20 @@ impl Tours {
                 waiting.end(Ending::Cancelled);
             }
             let gone = old.comments.iter().map(|it| &it.id).filter(|it| !comments.contains(it));
-            let gone = gone.cloned().collect();
+            let mut gone: Vec<String> = gone.cloned().collect();
             let title = title.to_owned();
             let has_replies = |id: &String| old.comments.iter().any(|it| it.id == *id && it.has_replies);
             let comments = comments.into_iter().map(|id| ShownComment { has_replies: has_replies(&id), id });
             let comments = comments.collect();
-            state.tours.push(ShownTour { title, questions, comments, waiting: None });
+            state.tours.push(ShownTour { title, questions, comments, is_open, waiting: None });
+            gone.extend(state.forget_oldest());
             Ok(gone)
         })
+    }
+
+    /// A walkthrough is not in a panel: the editor could not show it.
+    pub(super) fn has_no_panel(&self, session: &str, title: &str) {
+        self.0.with_known(session, |it| it.state.find(title).map(|it| it.is_open = false));
     }
 
     /// Forgets a walkthrough. Returns the ids of its comments, if it is known.
@@ -268,14 +282,17 @@ impl Tours {
     }
 
     /// The user has closed the panel: the walkthrough is over. Returns the ids of its comments without replies, which are
-    /// no longer needed.
+    /// no longer needed. Those with replies stay until the agent removes them.
     pub(super) fn close(&self, session: &str, title: &str) -> Vec<String> {
         self.end_wait(session, title, Ending::Closed);
         let gone = self.0.with_known(session, |it| {
-            let tours = &mut it.state.tours;
-            let index = tours.iter().position(|it| it.title == title)?;
-            let unanswered = tours.remove(index).comments.into_iter().filter(|it| !it.has_replies);
-            Some(unanswered.map(|it| it.id).collect())
+            let tour = it.state.find(title)?;
+            tour.is_open = false;
+            let comments = std::mem::take(&mut tour.comments).into_iter();
+            let (kept, gone): (Vec<_>, Vec<_>) = comments.partition(|it| it.has_replies);
+            tour.comments = kept;
+            it.state.tours.retain(|it| it.is_open || it.title != title || !it.comments.is_empty());
+            Some(gone.into_iter().map(|it| it.id).collect())
         });
         gone.flatten().unwrap_or_default()
     }
@@ -326,7 +343,7 @@ impl Tours {
     pub(super) fn count(&self) -> (usize, usize) {
         let (mut tours, mut texts) = (0, 0);
         self.0.for_each(|_, it| {
-            tours += it.state.tours.len();
+            tours += it.state.tours.iter().filter(|it| it.is_open || !it.comments.is_empty()).count();
             texts += it.state.texts.len();
         });
         (tours, texts)
@@ -336,6 +353,23 @@ impl Tours {
 impl SessionState {
     fn find(&mut self, title: &str) -> Option<&mut ShownTour> {
         self.tours.iter_mut().find(|it| it.title == title)
+    }
+
+    /// Forgets the oldest walkthroughs that are in no panel. Returns the ids of their comments without replies.
+    fn forget_oldest(&mut self) -> Vec<String> {
+        let others = self.tours.iter().filter(|it| !it.is_open).count();
+        let mut surplus = others.saturating_sub(MAX_OTHERS);
+        let mut gone = Vec::new();
+        self.tours.retain_mut(|tour| {
+            let is_kept = tour.is_open || surplus == 0;
+            if !is_kept {
+                surplus -= 1;
+                let comments = std::mem::take(&mut tour.comments).into_iter();
+                gone.extend(comments.filter(|it| !it.has_replies).map(|it| it.id));
+            }
+            is_kept
+        });
+        gone
     }
 
     fn keep(&mut self, text: String) -> Taken {

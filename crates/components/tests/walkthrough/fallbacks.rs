@@ -22,6 +22,33 @@ fn an_editor_without_panels_gets_the_walkthrough_in_the_chat() {
     }
 }
 
+/// Nothing can be closed there, so there is no limit.
+#[test]
+fn a_chat_takes_any_number_of_walkthroughs() {
+    let comments = r#"{"version":"1.1","file_comment":true}"#;
+    for symposium in ["null", r#"{"version":"1.0","html_panel":true}"#, comments] {
+        let mut talk = Talk::new("any-number", &[], symposium, 1);
+        let mut shown = Vec::new();
+        for number in 0..80 {
+            let code = json!([{ "path": "src/a.rs", "line": 1, "comment": "c" }]);
+            let title = number.to_string();
+            talk.present(json!({ "title": title, "sections": [{ "code": code }] }));
+            // The comments of the oldest ones are removed.
+            if symposium == comments && number >= 64 {
+                assert_eq!(talk.editor_answers("_scp/file_comment/clear")["id"], shown[number - 64]);
+            }
+            let first = talk.conversation.receive("editor");
+            if first["method"] == "_scp/html_panel/show" {
+                talk.send("editor", json!({ "id": first["id"], "result": {} }));
+            }
+            if symposium == comments {
+                shown.push(talk.editor_answers("_scp/file_comment/show")["id"].clone());
+            }
+            assert_eq!(talk.result()["isError"], json!(null), "{number}");
+        }
+    }
+}
+
 /// An editor that shows nothing outside of a turn shows it when the next turn begins.
 #[test]
 fn an_editor_without_late_updates_says_at_the_prompt_that_answers_go_with_it() {

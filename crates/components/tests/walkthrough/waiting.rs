@@ -98,7 +98,19 @@ fn a_walkthrough_is_over_when_the_user_closes_its_panel() {
         assert_eq!(talk.editor_answers("_scp/file_comment/clear")["id"], first);
         talk.reply(&second, "And how?");
         assert_eq!(talk.prompt("s", "x").len(), 3);
+        // The agent can still remove it.
+        if number % 2 == 0 {
+            talk.call("close_walkthrough", json!({ "title": title }));
+            assert_eq!(talk.editor_answers("_scp/file_comment/clear")["id"], second);
+            talk.editor_answers("_scp/html_panel/clear");
+            assert!(talk.result_text().contains("is closed"));
+        }
     }
+    // A walkthrough with the same title removes it as well.
+    talk.present(json!({ "title": "T1", "sections": [{ "markdown": "x" }] }));
+    talk.editor_answers("_scp/file_comment/clear");
+    talk.editor_answers("_scp/html_panel/show");
+    talk.result();
 }
 
 /// The MCP client of the agent has its own timeout, and does not cancel the call. The agent only reports that it failed.
