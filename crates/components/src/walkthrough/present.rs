@@ -1,5 +1,6 @@
 //! Shows a walkthrough, waits for the user's answers, and removes it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use acp_proxy::scp::{Capabilities, Range, ShowComment, ShowPanel};
@@ -47,6 +48,8 @@ impl Surface {
 /// A walkthrough that is being shown.
 struct Presentation<'a> {
     tour: &'a Tour,
+    /// The folder of the session.
+    folder: &'a Path,
     places: &'a [FoundPlace],
     session: &'a str,
     /// The id of the panel.
@@ -65,7 +68,7 @@ impl Presentation<'_> {
     ) -> Result<Option<String>> {
         let mut problems = Vec::new();
         if surface.panel {
-            let html = show::html(self.tour, self.places, &Answers::new(), widgets);
+            let html = show::html(self.tour, self.folder, self.places, &Answers::new(), widgets);
             let title = self.tour.title.trim();
             let panel = ShowPanel::new(&self.id, title, html).in_session(self.session);
             let answer = answered(self.context.show_panel(panel)).await;
@@ -113,7 +116,7 @@ impl Presentation<'_> {
 
     /// Shows the answers in the panel, in place of the questions.
     async fn show_answers(&self, answers: &Answers) {
-        let html = show::html(self.tour, self.places, answers, Widgets::Ask);
+        let html = show::html(self.tour, self.folder, self.places, answers, Widgets::Ask);
         let panel = ShowPanel::update(&self.id).contents(html).in_session(self.session);
         // The answers are what matters.
         drop(answered(self.context.show_panel(panel)).await);
@@ -128,7 +131,8 @@ impl Walkthrough {
         context: &ToolContext,
     ) -> Result<ToolOutput> {
         tour.check()?;
-        let places = places::find(&self.tours.0.cwd(session), tour.places())?;
+        let folder = self.tours.0.cwd(session);
+        let places = places::find(&folder, tour.places())?;
         let mut surface = Surface::of(&context.editor_capabilities());
         let title = tour.title.trim();
         let comments = match surface.comments {
@@ -152,7 +156,8 @@ impl Walkthrough {
         // The wait begins first, so that no answer comes before it.
         let reply = waits.then(|| self.tours.wait(session, title));
         let id = Subject::panel(session, title).id();
-        let presentation = Presentation { tour: &tour, places: &places, session, id, context };
+        let presentation =
+            Presentation { tour: &tour, folder: &folder, places: &places, session, id, context };
         let showing = async {
             match clear_comments(context, old).await {
                 Ok(()) => presentation.show(&mut surface, comments, widgets).await,
@@ -232,12 +237,7 @@ impl Walkthrough {
     }
 
     /// The result of a tool call that has waited.
-    fn result(
-        &self,
-        tour: &Tour,
-        reply: Reply,
-        problem: Option<&str>,
-    ) -> Result<ToolOutput> {
+    fn result(&self, tour: &Tour, reply: Reply, problem: Option<&str>) -> Result<ToolOutput> {
         let Reply { ending, answers, comments } = reply;
         let (status, first) = match ending {
             Ending::Answered if answers.is_empty() && comments.is_empty() => {

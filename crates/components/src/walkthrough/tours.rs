@@ -343,7 +343,8 @@ impl Tours {
     pub(super) fn count(&self) -> (usize, usize) {
         let (mut tours, mut texts) = (0, 0);
         self.0.for_each(|_, it| {
-            tours += it.state.tours.iter().filter(|it| it.is_open || !it.comments.is_empty()).count();
+            tours +=
+                it.state.tours.iter().filter(|it| it.is_open || !it.comments.is_empty()).count();
             texts += it.state.texts.len();
         });
         (tours, texts)

@@ -35,7 +35,10 @@ fn a_chat_takes_any_number_of_walkthroughs() {
             talk.present(json!({ "title": title, "sections": [{ "code": code }] }));
             // The comments of the oldest ones are removed.
             if symposium == comments && number >= 64 {
-                assert_eq!(talk.editor_answers("_scp/file_comment/clear")["id"], shown[number - 64]);
+                assert_eq!(
+                    talk.editor_answers("_scp/file_comment/clear")["id"],
+                    shown[number - 64]
+                );
             }
             let first = talk.conversation.receive("editor");
             if first["method"] == "_scp/html_panel/show" {
@@ -56,14 +59,19 @@ fn an_editor_without_late_updates_says_at_the_prompt_that_answers_go_with_it() {
     let info = json!({ "name": "agent-shell", "version": "1" });
     talk.greet_as(&info);
     talk.open("s");
-    talk.present(json!({ "title": "T", "wait": false, "sections": [{ "question": { "text": "Why?" } }] }));
+    talk.present(
+        json!({ "title": "T", "wait": false, "sections": [{ "question": { "text": "Why?" } }] }),
+    );
     let panel = talk.editor_answers("_scp/html_panel/show");
     talk.result();
     talk.event(&panel, "q1-text", "input", "so");
     let params = json!({ "sessionId": "s", "prompt": [{ "type": "text", "text": "x" }] });
     talk.send("editor", json!({ "id": 99, "method": "session/prompt", "params": params }));
     let text = talk.shown_text();
-    assert!(text.contains("What you have answered before goes to the agent with this prompt"), "{text}");
+    assert!(
+        text.contains("What you have answered before goes to the agent with this prompt"),
+        "{text}"
+    );
     assert_eq!(talk.agent_answers_prompt("s").len(), 2);
 }
 
@@ -88,7 +96,10 @@ fn panels_and_comments_are_mixed_as_far_as_the_editor_can() {
     assert_eq!(comment["start"], json!({ "line": 1 }));
     assert_eq!((&comment["end"], &comment["can_reply"]), (&json!({ "line": 2 }), &json!(false)));
     let text = talk.result_text();
-    assert!(text.contains("as comments on the code. The user answers the questions in the chat"), "{text}");
+    assert!(
+        text.contains("as comments on the code. The user answers the questions in the chat"),
+        "{text}"
+    );
     // Its comments alone: nobody can reply, so nothing waits.
     let mut talk = Talk::new("mix4", &[], r#"{"version":"1.0","file_comment":true}"#, 1);
     let code = json!([{ "path": "src/a.rs", "line": 1, "comment": "c" }]);
