@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::catalog::{BuiltIn, OptionError};
 use crate::file::{self, ReadLimits};
-use crate::sessions::{Origin, Sessions};
+use crate::sessions::{Origin, Session, Sessions};
 use crate::state_folder;
 use memory::{Memory, Subject};
 
@@ -75,6 +75,9 @@ const MAX_IDENTITY: usize = 64 * 1024;
 /// How much of each file the first prompt gets, in bytes.
 const MAX_LOADED: usize = 32 * 1024;
 
+/// How much `recall` returns, in bytes.
+const MAX_RECALLED: usize = 32 * 1024;
+
 /// The default identity.
 const IDENTITY: &str = "\
 You work together with one person, over many sessions.
@@ -100,7 +103,7 @@ struct Remember {
 /// The input of `recall`.
 #[derive(Deserialize, JsonSchema)]
 struct Recall {
-    /// Words that the entries contain. Without them, all entries are returned.
+    /// Words that the entries contain. Without them, all entries are returned, up to 32 KiB.
     query: Option<String>,
 }
 
@@ -145,23 +148,28 @@ impl BuiltIn for Collaborator {
         proxy
             .on_prompt(async move |mut prompt, next| {
                 let session = prompt.session().to_owned();
-                if !collaborator.sessions.with(&session, |it| has_embodiment(it)) {
+                // Before it is sent, so that a second prompt at the same time does not get it as well.
+                let is_first = collaborator.sessions.with(&session, begin_embodiment);
+                if is_first {
                     prompt.prepend_text(collaborator.embodiment(&session, next.context()));
                 }
-                let answer = next.run(prompt).await?;
-                collaborator.sessions.with(&session, |it| it.state.is_added = true);
-                Ok(answer)
+                let answer = next.run(prompt).await;
+                if is_first && answer.is_err() {
+                    // The agent may not have read it.
+                    collaborator.sessions.with(&session, |it| it.state.is_added = false);
+                }
+                answer
             })
             .status(move || vec![format!("{} sessions", counted.count())])
             .into()
     }
 }
 
-/// Whether the agent has the identity. In a session that is loaded or resumed, or that was used before a restart, it has.
-fn has_embodiment(session: &crate::sessions::Session<SessionState>) -> bool {
-    session.state.is_added
-        || session.was_repeated
-        || !matches!(session.origin, Origin::New | Origin::Unknown)
+/// Whether a prompt has to bring the identity. In a session that is loaded or resumed, the agent has it. The state survives a
+/// restart inside of the conductor. After a restart in a process of its own, the agent gets the identity again.
+fn begin_embodiment(session: &mut Session<SessionState>) -> bool {
+    let is_new = matches!(session.origin, Origin::New | Origin::Unknown);
+    is_new && !std::mem::replace(&mut session.state.is_added, true)
 }
 
 impl Collaborator {
@@ -182,7 +190,8 @@ impl Collaborator {
                 "Returns what is remembered about the person and the project, with the id of each entry",
                 async move |input: Recall, context| {
                     let (_, memory) = recall.memory_of(&context)?;
-                    memory.recall(input.query.as_deref().unwrap_or_default())?.into_tool_output()
+                    let query = input.query.unwrap_or_default();
+                    memory.recall(&query, MAX_RECALLED)?.into_tool_output()
                 },
             )
             .tool_with(
@@ -258,9 +267,15 @@ impl Collaborator {
     }
 }
 
-/// Shows a text to the user: in the turn, or outside of one.
+const UNSEEN: &str = "nothing was changed: the user's editor shows nothing outside of a turn, and the user must see each \
+change. Call the tool again when the user has sent the next prompt";
+
+/// Shows a text to the user: in the turn, or outside of one if the editor shows it then.
 fn show(context: &ToolContext, session: &str, text: String) -> Result<(), String> {
     if context.is_idle(session) {
+        if !context.shows_late_updates() {
+            return Err(UNSEEN.to_owned());
+        }
         context.announce(session, text);
         return Ok(());
     }
