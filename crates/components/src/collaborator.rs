@@ -151,7 +151,7 @@ impl BuiltIn for Collaborator {
                 // Before it is sent, so that a second prompt at the same time does not get it as well.
                 let is_first = collaborator.sessions.with(&session, begin_embodiment);
                 if is_first {
-                    prompt.prepend_text(collaborator.embodiment(&session, next.context()));
+                    prompt.add_context(collaborator.embodiment(&session, next.context()));
                 }
                 let answer = next.run(prompt).await;
                 if is_first && answer.is_err() {

@@ -129,10 +129,8 @@ impl BuiltIn for Context {
                 let id = prompt.session().to_owned();
                 let session = sessions.with(|table| table.entry(id.clone()).or_default().clone());
                 if context.each || !session.added {
-                    for block in
-                        context.blocks(&session.directory, next.context()).into_iter().rev()
-                    {
-                        prompt.prepend_text(block);
+                    for block in context.blocks(&session.directory, next.context()) {
+                        prompt.add_context(block);
                     }
                 }
                 let answer = next.run(prompt).await?;

@@ -103,9 +103,7 @@ impl BuiltIn for Walkthrough {
             .on_prompt(async move |mut prompt, next| {
                 let session = prompt.session().to_owned();
                 let texts = prompts.on_prompt(&session);
-                for text in texts.iter().rev() {
-                    prompt.prepend_text(text.clone());
-                }
+                texts.iter().for_each(|text| prompt.add_context(text.as_str()));
                 let answer = next.run(prompt).await;
                 if answer.is_err() {
                     // The agent may not have read them.
