@@ -143,6 +143,9 @@ impl Handler {
         let session = session.as_deref();
         let id = params["id"].as_str().unwrap_or_default().to_owned();
         let subject = Surface::topic(&method).map(|topic| (topic, id.as_str()));
+        if subject.is_some() && !params["id"].is_string() {
+            return Err(Error::invalid_params("the member `id` is missing or is not a text"));
+        }
         let Some(page) = self.page_for(&method, subject, session).await? else {
             return Ok(if method == GetPanel::METHOD { Json::NULL } else { Json::EMPTY_OBJECT });
         };
