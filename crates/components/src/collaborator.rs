@@ -3,8 +3,10 @@
 //!
 //! - `notes`: the entries of a file
 //! - `store`: reads and writes the files
+//! - `loaded`: the sessions that have the identity
 //! - `memory`: the two files of a session, and what the tools do with them
 
+mod loaded;
 mod memory;
 mod notes;
 mod store;
@@ -19,7 +21,7 @@ use serde_json::json;
 
 use crate::catalog::{BuiltIn, OptionError};
 use crate::file::{self, ReadLimits};
-use crate::sessions::{Origin, Session, Sessions};
+use crate::sessions::{Origin, Sessions, was_read};
 use crate::state_folder;
 use memory::{Memory, Subject};
 
@@ -149,14 +151,15 @@ impl BuiltIn for Collaborator {
             .on_prompt(async move |mut prompt, next| {
                 let session = prompt.session().to_owned();
                 // Before it is sent, so that a second prompt at the same time does not get it as well.
-                let is_first = collaborator.sessions.with(&session, begin_embodiment);
+                let is_first = collaborator.begin_embodiment(&session);
                 if is_first {
                     prompt.add_context(collaborator.embodiment(&session, next.context()));
+                    collaborator.note_loaded(&session, true, next.context()).await;
                 }
                 let answer = next.run(prompt).await;
-                if is_first && answer.is_err() {
-                    // The agent may not have read it.
+                if is_first && !was_read(&answer) {
                     collaborator.sessions.with(&session, |it| it.state.is_added = false);
+                    collaborator.note_loaded(&session, false, next.context()).await;
                 }
                 answer
             })
@@ -165,14 +168,26 @@ impl BuiltIn for Collaborator {
     }
 }
 
-/// Whether a prompt has to bring the identity. In a session that is loaded or resumed, the agent has it. The state survives a
-/// restart inside of the conductor. After a restart in a process of its own, the agent gets the identity again.
-fn begin_embodiment(session: &mut Session<SessionState>) -> bool {
-    let is_new = matches!(session.origin, Origin::New | Origin::Unknown);
-    is_new && !std::mem::replace(&mut session.state.is_added, true)
-}
-
 impl Collaborator {
+    /// Whether a prompt has to bring the identity. In a session that is loaded or resumed, the agent has it. The state survives
+    /// a restart inside of the conductor. After a restart in a process of its own, a file says which sessions have it.
+    fn begin_embodiment(&self, id: &str) -> bool {
+        let is_loaded = || self.folder().is_ok_and(|folder| loaded::contains(&folder, id));
+        self.sessions.with(id, |session| {
+            let is_new = matches!(session.origin, Origin::New | Origin::Unknown);
+            is_new
+                && !std::mem::replace(&mut session.state.is_added, true)
+                && !(session.was_repeated && !session.was_known && is_loaded())
+        })
+    }
+
+    async fn note_loaded(&self, session: &str, is_loaded: bool, context: &acp_proxy::Context) {
+        let Ok(folder) = self.folder() else { return };
+        if let Err(why) = loaded::set(&folder, session, is_loaded).await {
+            context.log(why);
+        }
+    }
+
     fn add_tools(&self, proxy: Proxy) -> Proxy {
         let [remember, recall, revise, forget] = std::array::from_fn(|_| self.clone());
         proxy
@@ -222,10 +237,15 @@ impl Collaborator {
         Ok((session, memory))
     }
 
-    fn memory(&self, session: &str) -> Result<Memory, String> {
+    /// The folder of the files.
+    fn folder(&self) -> Result<PathBuf, String> {
         let none = "there is no state folder, because HOME is not set; name one with --folder";
         let state = || state_folder::path().map(|it| it.join(Self::NAME));
-        let folder = self.folder.clone().or_else(state).ok_or(none)?;
+        self.folder.clone().or_else(state).ok_or_else(|| none.to_owned())
+    }
+
+    fn memory(&self, session: &str) -> Result<Memory, String> {
+        let folder = self.folder()?;
         let project = self.sessions.cwd(session);
         let is_known = project.is_absolute();
         let used = (is_known && !self.no_project).then_some(project.as_path());

@@ -21,6 +21,7 @@ struct Talk {
     folder: PathBuf,
     server: Value,
     version: u64,
+    stop_reason: &'static str,
 }
 
 fn options(folder: &Path, words: &[&str]) -> Collaborator {
@@ -49,8 +50,13 @@ impl Talk {
 
     fn greeted(collaborator: &Collaborator, folder: &Path, version: u64, info: &Value) -> Talk {
         let conversation = Conversation::new(collaborator.build());
-        let mut talk =
-            Talk { conversation, folder: folder.to_owned(), server: Value::Null, version };
+        let mut talk = Talk {
+            conversation,
+            folder: folder.to_owned(),
+            server: Value::Null,
+            version,
+            stop_reason: "end_turn",
+        };
         let params = json!({ "protocolVersion": version, "clientInfo": info });
         talk.send("editor", json!({ "id": 0, "method": "initialize", "params": params }));
         let id = talk.conversation.receive("agent")["id"].clone();
@@ -72,7 +78,12 @@ impl Talk {
         if method != "session/new" {
             params["sessionId"] = json!(session);
         }
-        self.send("editor", json!({ "id": id, "method": method, "params": params }));
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        // The ids of requests that the conductor repeats begin with `r:`.
+        match id.is_string() {
+            true => self.conversation.send_text("editor", &request.to_string()),
+            false => self.send("editor", request),
+        }
         let request = self.conversation.receive("agent");
         self.server = request["params"]["mcpServers"][0]["serverId"].clone();
         self.send("agent", json!({ "id": request["id"], "result": { "sessionId": session } }));
@@ -111,7 +122,7 @@ impl Talk {
         self.send("editor", json!({ "id": 9, "method": "session/prompt", "params": params }));
         let request = self.conversation.receive("agent");
         let result =
-            if self.version == 2 { json!({}) } else { json!({ "stopReason": "end_turn" }) };
+            if self.version == 2 { json!({}) } else { json!({ "stopReason": self.stop_reason }) };
         self.send("agent", json!({ "id": request["id"], "result": result }));
         self.conversation.receive("editor");
         if self.version == 2 {
@@ -196,7 +207,10 @@ fn lines_of_the_user_stay_and_bad_input_is_refused() {
     std::fs::write(folder.join("memory/person.md"), &edited).expect("written");
     let all = text_of(&talk.call("recall", json!({})));
     assert!(all.contains("written by the user (the person): ## Mine"), "{all}");
-    assert!(all.contains("written by the user (the person): - I like <b>cake</b> last line"), "{all}");
+    assert!(
+        all.contains("written by the user (the person): - I like <b>cake</b> last line"),
+        "{all}"
+    );
     let some = text_of(&talk.call("recall", json!({ "query": "cake last" })));
     assert_eq!(some, "written by the user (the person): - I like <b>cake</b> last line");
     talk.change("revise", json!({ "id": id, "text": "Likes coffee." }));
@@ -232,7 +246,11 @@ fn lines_of_the_user_stay_and_bad_input_is_refused() {
     let long = format!("{}\n\n", "a paragraph ".repeat(100)).repeat(100);
     std::fs::write(folder.join("memory/person.md"), long).expect("written");
     let some = text_of(&talk.call("recall", json!({})));
-    assert!(some.len() < 33_000 && some.ends_with("Use words that fewer entries contain.)"), "{}", some.len());
+    assert!(
+        some.len() < 33_000 && some.ends_with("Use words that fewer entries contain.)"),
+        "{}",
+        some.len()
+    );
     std::fs::write(folder.join("memory/person.md"), vec![b'x'; 2_000_000]).expect("written");
     // The first prompt still passes.
     talk.open("session/new", "t");
@@ -404,6 +422,24 @@ fn loaded_sessions_and_a_restart_do_not_repeat_the_identity() {
     assert_eq!(talk.prompt("s").len(), 2);
     let mut talk = Talk::restarted(&fresh, &place);
     assert_eq!(talk.prompt("s"), ["hello"]);
+    // In a process of its own, a file says which sessions have it.
+    for session in ["before", "after"] {
+        let mut talk = Talk::with(&options(&place, &[]), &place, 1);
+        talk.open("session/new", session);
+        if session == "after" {
+            assert_eq!(talk.prompt(session).len(), 2);
+        }
+        let mut talk = Talk::greeted(&options(&place, &[]), &place, 1, &Value::Null);
+        talk.open_as(json!("r:1"), "session/new", session);
+        assert_eq!(talk.prompt(session).len(), if session == "after" { 1 } else { 2 });
+    }
+    // A prompt that is refused is no part of the conversation.
+    talk.open("session/new", "refused");
+    talk.stop_reason = "refusal";
+    assert_eq!(talk.prompt("refused").len(), 2);
+    talk.stop_reason = "end_turn";
+    assert_eq!(talk.prompt("refused").len(), 2);
+    assert_eq!(talk.prompt("refused"), ["hello"]);
     for method in ["session/load", "session/resume"] {
         talk.open(method, method);
         assert_eq!(talk.prompt(method), ["hello"]);

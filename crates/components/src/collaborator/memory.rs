@@ -320,7 +320,9 @@ fn within(lines: &[String], max: usize) -> String {
     };
     match lines.len() - count {
         0 => text,
-        more => format!("{text}\n({more} more are left out. Use words that fewer entries contain.)"),
+        more => {
+            format!("{text}\n({more} more are left out. Use words that fewer entries contain.)")
+        }
     }
 }
 

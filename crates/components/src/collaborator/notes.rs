@@ -49,7 +49,11 @@ pub(super) fn own_texts(file: &str) -> Vec<String> {
     let mut is_open = false;
     for line in file.lines().map(str::trim) {
         let is_heading = line.starts_with('#');
-        if line.is_empty() || line == ABOUT || line.starts_with(HEADING) || Entry::read(line).is_some() {
+        if line.is_empty()
+            || line == ABOUT
+            || line.starts_with(HEADING)
+            || Entry::read(line).is_some()
+        {
             is_open = false;
         } else if is_open && !is_heading && !is_item(line) {
             let last = texts.last_mut().expect("it is open");
@@ -241,7 +245,15 @@ mod tests {
         );
         assert_eq!(
             own_texts(&file),
-            ["A paragraph of two lines.", "## Tools", "Use `just`.", "1. one more", "2) two", "+ three", "v1.2 only"]
+            [
+                "A paragraph of two lines.",
+                "## Tools",
+                "Use `just`.",
+                "1. one more",
+                "2) two",
+                "+ three",
+                "v1.2 only"
+            ]
         );
     }
 
