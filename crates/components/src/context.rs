@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{BuiltIn, OptionError};
 use crate::file::{self, ReadError, ReadLimits};
+use crate::sessions::was_read;
 
 /// Adds files such as AGENTS.md, and text of your choice, to the first prompt of each session.
 ///
@@ -133,9 +134,11 @@ impl BuiltIn for Context {
                         prompt.add_context(block);
                     }
                 }
-                let answer = next.run(prompt).await?;
-                sessions.with(|table| table.entry(id).or_default().added = true);
-                Ok(answer)
+                let answer = next.run(prompt).await;
+                if was_read(&answer) {
+                    sessions.with(|table| table.entry(id).or_default().added = true);
+                }
+                answer
             })
             .into()
     }

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::BuiltIn;
 use crate::options::Interval;
+use crate::sessions::was_read;
 use crate::turn_ends::TurnEnds;
 use ids::Subject;
 use input::{Title, Tour};
@@ -105,8 +106,7 @@ impl BuiltIn for Walkthrough {
                 let texts = prompts.on_prompt(&session);
                 texts.iter().for_each(|text| prompt.add_context(text.as_str()));
                 let answer = next.run(prompt).await;
-                if answer.is_err() {
-                    // The agent may not have read them.
+                if !was_read(&answer) {
                     prompts.put_back(&session, texts);
                 }
                 answer

@@ -65,7 +65,7 @@ fn a_command_stays_at_the_beginning() {
 }
 
 #[test]
-fn after_a_failed_prompt_files_are_added_again_and_long_files_are_truncated() {
+fn after_a_failed_or_refused_prompt_files_are_added_again_and_long_files_are_truncated() {
     let here = directory("again", &[("X.md", "abcdef")]);
     let added = r#"{"sessionId":"s","prompt":[{"type":"text","text":"From X.md:\n\nabc\n[… the rest is left out]"},{"type":"text","text":"hi"}]}"#;
     let script = script(
@@ -77,6 +77,10 @@ fn after_a_failed_prompt_files_are_added_again_and_long_files_are_truncated() {
         editor < {"id":2,"error":{"code":-32000,"message":"log in"}}
         editor > {"id":3,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}}
         agent  < {"id":3,"method":"session/prompt","params":ADDED}
+        agent  > {"id":3,"result":{"stopReason":"refusal"}}
+        editor < {"id":3,"result":{"stopReason":"refusal"}}
+        editor > {"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}}
+        agent  < {"id":4,"method":"session/prompt","params":ADDED}
         "#,
     );
     let options = ["--file", "X.md", "--optional", "missing.md", "--most", "3"];

@@ -247,18 +247,6 @@ fn a_walkthrough_is_one_panel_with_comments_and_returns_the_answers() {
             ]
         );
         assert_eq!(talk.prompt("s", "again"), ["again"]);
-        // It is said once before each prompt.
-        talk.reply(&comment["id"], "More");
-        assert_eq!(talk.shown_text(), LATE);
-        talk.reply(&comment["id"], "And more");
-        let last = talk.call("close_walkthrough", json!({ "title": "none" }));
-        assert_eq!(
-            talk.editor_answers("_scp/html_panel/clear")["id"]
-                .as_str()
-                .map(|it| it.contains("none")),
-            Some(true),
-            "{last}"
-        );
     }
 }
 

@@ -113,6 +113,26 @@ fn a_walkthrough_is_over_when_the_user_closes_its_panel() {
     talk.result();
 }
 
+#[test]
+fn the_chat_says_once_before_each_prompt_that_late_answers_wait_for_it() {
+    let mut talk = Talk::new("late", &[], FULL, 1);
+    let code = json!([{ "path": "src/a.rs", "line": 1, "comment": "c" }]);
+    talk.present(json!({ "title": "T", "sections": [{ "code": code }] }));
+    let panel = talk.editor_answers("_scp/html_panel/show");
+    let comment = talk.editor_answers("_scp/file_comment/show");
+    talk.result();
+    for _ in 0..2 {
+        talk.reply(&comment["id"], "Why?");
+        assert_eq!(talk.shown_text(), LATE);
+        talk.reply(&comment["id"], "And how?");
+        // The editor receives nothing before this.
+        talk.call("close_walkthrough", json!({ "title": "other" }));
+        assert_ne!(talk.editor_answers("_scp/html_panel/clear")["id"], panel["id"]);
+        talk.result();
+        assert_eq!(talk.prompt("s", "x").len(), 3);
+    }
+}
+
 /// The MCP client of the agent has its own timeout, and does not cancel the call. The agent only reports that it failed.
 #[test]
 fn an_answer_after_the_agent_has_given_up_is_in_the_next_prompt() {
