@@ -51,7 +51,9 @@ function Page() {
     <main class="panel-view" aria-label={shown.label} tabIndex={-1}>
       <h1 class="hidden-text">{shown.label}</h1>
       <PanelHost id="panel" label={shown.label} contents={shown.contents} theme={vars}
-        onEvent={(widget, kind, value) => vscode.postMessage({ event: { widget, kind, value } })}
+        onEvent={(widget, kind, value, inputs) => {
+          vscode.postMessage({ event: { widget, kind, value, ...(inputs && { inputs }) } });
+        }}
         onFile={(path, line) => vscode.postMessage({ host: 'openFile', path, ...(line === undefined ? {} : { line }) })}
         onLink={(href) => vscode.postMessage({ host: 'openLink', href })} onKeys={takeKeys} />
       <Live />

@@ -169,6 +169,30 @@ test('a key that is held down does not stop the panel', async (t) => {
   assert.equal(await it.page.locator('.panel-text').count(), 0, 'the frame is not stopped');
 });
 
+test('a button with data-submit sends what is written in the inputs', async (t) => {
+  const it = await panel(t, `<input class="c-input" data-widget="a"><textarea class="c-input" data-widget="b"></textarea>
+    <input class="c-input" data-widget="c"><button class="c-button" data-widget="done" data-submit>Done</button>
+    <button class="c-button" data-widget="skip">Skip</button>`);
+  await it.frame.fill('[data-widget=a]', 'Why?');
+  await it.frame.fill('[data-widget=b]', 'Two\nlines');
+  await it.frame.fill('[data-widget=c]', '  ');
+  await it.frame.click('text=Skip');
+  await it.frame.click('text=Done');
+  const expected = [
+    { widget: 'skip', event: 'click', value: null },
+    { widget: 'done', event: 'click', value: null, inputs: { a: 'Why?', b: 'Two\nlines' } },
+  ];
+  await told(it, expected);
+  assert.deepEqual(await it.frame.$$eval('.x-note', (all) => all.map((one) => one.textContent)), ['Sent', 'Sent', '']);
+  await it.frame.fill('[data-widget=c]', 'x'.repeat(15_001));
+  await it.frame.click('text=Done');
+  assert.equal(await it.frame.textContent('[data-widget=c] ~ .x-note'), 'Too long');
+  await it.frame.fill('[data-widget=c]', 'x'.repeat(15_000));
+  await it.frame.click('text=Done');
+  await told(it, [...expected, { widget: 'done', event: 'click', value: null, inputs: { a: 'Why?', b: 'Two\nlines', c: 'x'.repeat(15_000) } }]);
+  assert.equal(await it.page.locator('.panel-text').count(), 0, 'the frame is not stopped');
+});
+
 test('a click with a value that is too long does nothing, and does not stop the panel', async (t) => {
   const long = 'x'.repeat(17 * 1024);
   const it = await panel(t, `<button class="c-button" data-widget="a" data-value="${long}">Long value</button>

@@ -198,9 +198,10 @@ export class Surface {
     }
   }
 
-  private async panelEvent({ panel, widget, event, value }: Extract<Action, { op: 'panelEvent' }>): Promise<null> {
+  private async panelEvent(action: Extract<Action, { op: 'panelEvent' }>): Promise<null> {
+    const { panel, widget, event, value, inputs } = action;
     if (!this.topics.get(panels, panel)) throw new Error('the panel is gone');
-    const params = { id: panel, widget, kind: event, ...(value === null ? {} : { value }) };
+    const params = { id: panel, widget, kind: event, ...(value === null ? {} : { value }), ...(inputs ? { inputs } : {}) };
     this.notify(scpMethods.panelEvent, { ...params, ...this.session(panels, panel) });
     return null;
   }

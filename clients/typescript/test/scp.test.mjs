@@ -304,13 +304,13 @@ test('a walkthrough through the real components: panel, comments, reply, answers
     [''],
   );
   await editor.do({ op: 'panelEvent', panel, widget: choice, event: 'choice', value: 'Yes' });
-  if (text !== 'done') await editor.do({ op: 'panelEvent', panel, widget: text, event: 'input', value: 'More tests' });
   if (done === 'done' || text === 'done')
-    await editor.do({ op: 'panelEvent', panel, widget: 'done', event: 'click', value: null });
+    await editor.do({ op: 'panelEvent', panel, widget: 'done', event: 'click', value: null, inputs: { 'q2-text': 'More tests' } });
   await turn;
   const words = said(editor, session);
   assert.match(words, /It is still true\./);
   assert.match(words, /Yes/);
+  assert.match(words, /More tests/, 'the text comes with the button');
   await editor.prompt(session, 'use find_all_references {"symbol":"main"}');
   assert.deepEqual(
     asked.map((it) => it.symbol),

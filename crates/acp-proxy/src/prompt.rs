@@ -18,12 +18,14 @@ pub struct Prompt {
     request: PromptRequest,
     origin: Option<Origin>,
     is_extra: bool,
+    /// How many texts for the agent are before the blocks of the user.
+    added: usize,
 }
 
 impl Prompt {
     pub(crate) fn read(params: &Json) -> Result<Prompt> {
         let (request, origin) = read(params)?;
-        Ok(Prompt { request, origin: Some(origin), is_extra: false })
+        Ok(Prompt { request, origin: Some(origin), is_extra: false, added: 0 })
     }
 
     /// The id of the session.
@@ -40,7 +42,31 @@ impl Prompt {
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    /// Adds a text block at the beginning.
+    /// Adds a text block for the agent, such as notes or files: before the user's blocks, and behind the blocks that were added
+    /// in this way before. If the user's text is a [command](Prompt::is_command), the block is added at the end, because
+    /// agents look for a command only at the beginning.
+    pub fn add_context(&mut self, text: impl Into<String>) {
+        let block = ContentBlock::from(text.into());
+        if self.added == 0 && self.is_command() {
+            self.request.prompt.push(block);
+            return;
+        }
+        let index = self.added.min(self.request.prompt.len());
+        self.request.prompt.insert(index, block);
+        self.added = index + 1;
+    }
+
+    /// Whether the first text begins with a slash, as `/compact` does.
+    pub fn is_command(&self) -> bool {
+        let first = self.request.prompt.iter().find_map(|block| match block {
+            ContentBlock::Text(text) => Some(&text.text),
+            _ => None,
+        });
+        first.is_some_and(|text| text.starts_with('/'))
+    }
+
+    /// Adds a text block at the beginning. Agents then do not find a command of the user, such as `/compact`. See
+    /// [`add_context`](Prompt::add_context).
     pub fn prepend_text(&mut self, text: impl Into<String>) {
         self.request.prompt.insert(0, ContentBlock::from(text.into()));
     }
@@ -64,7 +90,7 @@ impl Prompt {
     pub fn extra(&self, text: impl Into<String>) -> Prompt {
         let blocks = vec![ContentBlock::from(text.into())];
         let request = PromptRequest::new(self.request.session_id.clone(), blocks);
-        Prompt { request, origin: None, is_extra: true }
+        Prompt { request, origin: None, is_extra: true, added: 0 }
     }
 }
 

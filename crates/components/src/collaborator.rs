@@ -3,8 +3,10 @@
 //!
 //! - `notes`: the entries of a file
 //! - `store`: reads and writes the files
+//! - `loaded`: the sessions that have the identity
 //! - `memory`: the two files of a session, and what the tools do with them
 
+mod loaded;
 mod memory;
 mod notes;
 mod store;
@@ -19,7 +21,7 @@ use serde_json::json;
 
 use crate::catalog::{BuiltIn, OptionError};
 use crate::file::{self, ReadLimits};
-use crate::sessions::{Origin, Sessions};
+use crate::sessions::{Origin, Sessions, was_read};
 use crate::state_folder;
 use memory::{Memory, Subject};
 
@@ -75,6 +77,9 @@ const MAX_IDENTITY: usize = 64 * 1024;
 /// How much of each file the first prompt gets, in bytes.
 const MAX_LOADED: usize = 32 * 1024;
 
+/// How much `recall` returns, in bytes.
+const MAX_RECALLED: usize = 32 * 1024;
+
 /// The default identity.
 const IDENTITY: &str = "\
 You work together with one person, over many sessions.
@@ -100,7 +105,7 @@ struct Remember {
 /// The input of `recall`.
 #[derive(Deserialize, JsonSchema)]
 struct Recall {
-    /// Words that the entries contain. Without them, all entries are returned.
+    /// Words that the entries contain. Without them, all entries are returned, up to 32 KiB.
     query: Option<String>,
 }
 
@@ -145,26 +150,44 @@ impl BuiltIn for Collaborator {
         proxy
             .on_prompt(async move |mut prompt, next| {
                 let session = prompt.session().to_owned();
-                if !collaborator.sessions.with(&session, |it| has_embodiment(it)) {
-                    prompt.prepend_text(collaborator.embodiment(&session, next.context()));
+                // Before it is sent, so that a second prompt at the same time does not get it as well.
+                let is_first = collaborator.begin_embodiment(&session);
+                if is_first {
+                    prompt.add_context(collaborator.embodiment(&session, next.context()));
+                    collaborator.note_loaded(&session, true, next.context()).await;
                 }
-                let answer = next.run(prompt).await?;
-                collaborator.sessions.with(&session, |it| it.state.is_added = true);
-                Ok(answer)
+                let answer = next.run(prompt).await;
+                if is_first && !was_read(&answer) {
+                    collaborator.sessions.with(&session, |it| it.state.is_added = false);
+                    collaborator.note_loaded(&session, false, next.context()).await;
+                }
+                answer
             })
             .status(move || vec![format!("{} sessions", counted.count())])
             .into()
     }
 }
 
-/// Whether the agent has the identity. In a session that is loaded or resumed, or that was used before a restart, it has.
-fn has_embodiment(session: &crate::sessions::Session<SessionState>) -> bool {
-    session.state.is_added
-        || session.was_repeated
-        || !matches!(session.origin, Origin::New | Origin::Unknown)
-}
-
 impl Collaborator {
+    /// Whether a prompt has to bring the identity. In a session that is loaded or resumed, the agent has it. The state survives
+    /// a restart inside of the conductor. After a restart in a process of its own, a file says which sessions have it.
+    fn begin_embodiment(&self, id: &str) -> bool {
+        let is_loaded = || self.folder().is_ok_and(|folder| loaded::contains(&folder, id));
+        self.sessions.with(id, |session| {
+            let is_new = matches!(session.origin, Origin::New | Origin::Unknown);
+            is_new
+                && !std::mem::replace(&mut session.state.is_added, true)
+                && !(session.was_repeated && !session.was_known && is_loaded())
+        })
+    }
+
+    async fn note_loaded(&self, session: &str, is_loaded: bool, context: &acp_proxy::Context) {
+        let Ok(folder) = self.folder() else { return };
+        if let Err(why) = loaded::set(&folder, session, is_loaded).await {
+            context.log(why);
+        }
+    }
+
     fn add_tools(&self, proxy: Proxy) -> Proxy {
         let [remember, recall, revise, forget] = std::array::from_fn(|_| self.clone());
         proxy
@@ -182,7 +205,8 @@ impl Collaborator {
                 "Returns what is remembered about the person and the project, with the id of each entry",
                 async move |input: Recall, context| {
                     let (_, memory) = recall.memory_of(&context)?;
-                    memory.recall(input.query.as_deref().unwrap_or_default())?.into_tool_output()
+                    let query = input.query.unwrap_or_default();
+                    memory.recall(&query, MAX_RECALLED)?.into_tool_output()
                 },
             )
             .tool_with(
@@ -213,10 +237,15 @@ impl Collaborator {
         Ok((session, memory))
     }
 
-    fn memory(&self, session: &str) -> Result<Memory, String> {
+    /// The folder of the files.
+    fn folder(&self) -> Result<PathBuf, String> {
         let none = "there is no state folder, because HOME is not set; name one with --folder";
         let state = || state_folder::path().map(|it| it.join(Self::NAME));
-        let folder = self.folder.clone().or_else(state).ok_or(none)?;
+        self.folder.clone().or_else(state).ok_or_else(|| none.to_owned())
+    }
+
+    fn memory(&self, session: &str) -> Result<Memory, String> {
+        let folder = self.folder()?;
         let project = self.sessions.cwd(session);
         let is_known = project.is_absolute();
         let used = (is_known && !self.no_project).then_some(project.as_path());
@@ -258,9 +287,15 @@ impl Collaborator {
     }
 }
 
-/// Shows a text to the user: in the turn, or outside of one.
+const UNSEEN: &str = "nothing was changed: the user's editor shows nothing outside of a turn, and the user must see each \
+change. Call the tool again when the user has sent the next prompt";
+
+/// Shows a text to the user: in the turn, or outside of one if the editor shows it then.
 fn show(context: &ToolContext, session: &str, text: String) -> Result<(), String> {
     if context.is_idle(session) {
+        if !context.shows_late_updates() {
+            return Err(UNSEEN.to_owned());
+        }
         context.announce(session, text);
         return Ok(());
     }

@@ -143,6 +143,9 @@ impl Handler {
         let session = session.as_deref();
         let id = params["id"].as_str().unwrap_or_default().to_owned();
         let subject = Surface::topic(&method).map(|topic| (topic, id.as_str()));
+        if subject.is_some() && !params["id"].is_string() {
+            return Err(Error::invalid_params("the member `id` is missing or is not a text"));
+        }
         let Some(page) = self.page_for(&method, subject, session).await? else {
             return Ok(if method == GetPanel::METHOD { Json::NULL } else { Json::EMPTY_OBJECT });
         };
@@ -231,9 +234,10 @@ fn to_json(value: &Value) -> Result<Json, Error> {
 fn is_native(editor: &Capabilities, method: &str) -> bool {
     match method {
         // Panels of SCP 1.0 report nothing, and its comments have no text. Those on the page do.
-        _ if !editor.has_additions() => false,
-        ShowPanel::METHOD | ClearPanel::METHOD | GetPanel::METHOD => editor.html_panel,
-        ShowComment::METHOD | ClearComment::METHOD => editor.file_comment,
+        ShowPanel::METHOD | ClearPanel::METHOD | GetPanel::METHOD => {
+            editor.html_panel && editor.has_additions()
+        }
+        ShowComment::METHOD | ClearComment::METHOD => editor.file_comment && editor.has_additions(),
         _ => IdeOperation::ALL.into_iter().any(|it| it.method() == method && editor.performs(it)),
     }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{BuiltIn, OptionError};
 use crate::file::{self, ReadError, ReadLimits};
+use crate::sessions::was_read;
 
 /// Adds files such as AGENTS.md, and text of your choice, to the first prompt of each session.
 ///
@@ -129,15 +130,15 @@ impl BuiltIn for Context {
                 let id = prompt.session().to_owned();
                 let session = sessions.with(|table| table.entry(id.clone()).or_default().clone());
                 if context.each || !session.added {
-                    for block in
-                        context.blocks(&session.directory, next.context()).into_iter().rev()
-                    {
-                        prompt.prepend_text(block);
+                    for block in context.blocks(&session.directory, next.context()) {
+                        prompt.add_context(block);
                     }
                 }
-                let answer = next.run(prompt).await?;
-                sessions.with(|table| table.entry(id).or_default().added = true);
-                Ok(answer)
+                let answer = next.run(prompt).await;
+                if was_read(&answer) {
+                    sessions.with(|table| table.entry(id).or_default().added = true);
+                }
+                answer
             })
             .into()
     }

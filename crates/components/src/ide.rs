@@ -4,11 +4,12 @@
 
 mod texts;
 
+use std::path::{Component, PathBuf};
 use std::time::Duration;
 
 use acp_proxy::scp::{
     ApplyEdit, Diagnostics, Edit, FindAllReferences, FindDefinition, GetSelection, IdeOperation,
-    ListOpenFiles, OpenFile, Position,
+    ListOpenFiles, Locations, OpenFile, Position,
 };
 use acp_proxy::{
     Error, IntoToolOutput, JsonSchema, NoInput, Proxy, Request, Result, ToolContext, ToolOutput,
@@ -16,8 +17,10 @@ use acp_proxy::{
 };
 use clap::Parser;
 use serde::{Deserialize, Serialize};
+use web::project::file_url;
 
 use crate::catalog::BuiltIn;
+use crate::sessions::Sessions;
 use crate::turn_ends::TurnEnds;
 use texts::More;
 
@@ -35,6 +38,11 @@ pub struct Ide {
     #[arg(skip)]
     #[serde(skip)]
     turn_ends: TurnEnds,
+
+    /// They survive a restart of the component.
+    #[arg(skip)]
+    #[serde(skip)]
+    sessions: Sessions<()>,
 }
 
 /// How long an editor may take. `apply_edit` waits longer, because a person decides.
@@ -55,10 +63,10 @@ struct OpenInput {
     column: Option<u32>,
 }
 
-/// A symbol: by its name, or by a place where it is used.
+/// A symbol: by its name, by a place where it is used, or by both. If nothing is found at the place, the name is searched.
 #[derive(Deserialize, JsonSchema)]
 struct SymbolInput {
-    /// The name of the symbol. Or give path, line and column.
+    /// The name of the symbol. Or give path, line and column, or all of them.
     symbol: Option<String>,
     /// The file in which the symbol is used: a path relative to the folder of the session, or an absolute path.
     path: Option<String>,
@@ -127,10 +135,10 @@ impl BuiltIn for Ide {
 
     fn build(&self) -> acp_proxy::Component {
         let read_only = self.read_only;
-        let asking = Asking(self.turn_ends.clone());
+        let asking = Asking { turn_ends: self.turn_ends.clone(), sessions: self.sessions.clone() };
         // The names of the others are words that other tools use as well, and they do not wait for the user.
         let proxy = self.turn_ends.watch(Proxy::new(Self::NAME), &["apply_edit"]);
-        add_tools(proxy, &asking)
+        add_tools(self.sessions.watch(proxy), &asking)
             .tool_server_name(SERVER)
             .offer_tools_if(move |tool, editor| {
                 let mut all = IdeOperation::ALL.into_iter();
@@ -163,8 +171,8 @@ fn add_tools(proxy: Proxy, asking: &Asking) -> Proxy {
                 let OpenInput { path, line, column } = input;
                 check_position(&path, line, column)?;
                 let done = texts::opened(&path, line);
-                let session_id = context.session();
-                let request = OpenFile { url: path, line, column, session_id };
+                let (url, session_id) = (open.url(&context, &path), context.session());
+                let request = OpenFile { url, line, column, session_id };
                 open.ask(&context, request, TIMEOUT).await?;
                 done.into_tool_output()
             },
@@ -173,10 +181,7 @@ fn add_tools(proxy: Proxy, asking: &Asking) -> Proxy {
             "find_definition",
             "Finds where a symbol is defined, with the editor's knowledge of the code",
             async move |input: SymbolInput, context| {
-                let SymbolInput { symbol, path: url, line, column } = input.checked()?;
-                let session_id = context.session();
-                let request = FindDefinition { url, line, column, symbol, session_id };
-                let mut found = definition.ask(&context, request, TIMEOUT).await?;
+                let mut found = definition.find(&context, input, definition_of).await?;
                 let (text, more) = texts::locations("definition", &mut found.locations);
                 output(text, &found, more)
             },
@@ -185,10 +190,7 @@ fn add_tools(proxy: Proxy, asking: &Asking) -> Proxy {
             "find_all_references",
             "Finds where a symbol is used, with the editor's knowledge of the code",
             async move |input: SymbolInput, context| {
-                let SymbolInput { symbol, path: url, line, column } = input.checked()?;
-                let session_id = context.session();
-                let request = FindAllReferences { url, line, column, symbol, session_id };
-                let mut found = references.ask(&context, request, TIMEOUT).await?;
+                let mut found = references.find(&context, input, references_of).await?;
                 let (text, more) = texts::locations("reference", &mut found.locations);
                 output(text, &found, more)
             },
@@ -197,8 +199,8 @@ fn add_tools(proxy: Proxy, asking: &Asking) -> Proxy {
             "diagnostics",
             "Returns the errors and warnings that the editor shows, of a file or of all files",
             async move |input: FileInput, context| {
-                let session_id = context.session();
-                let request = Diagnostics { url: input.path, session_id };
+                let url = input.path.map(|path| diagnostics.url(&context, &path));
+                let request = Diagnostics { url, session_id: context.session() };
                 let mut found = diagnostics.ask(&context, request, TIMEOUT).await?;
                 let (text, more) = texts::diagnostics(&mut found.diagnostics);
                 output(text, &found, more)
@@ -218,11 +220,22 @@ fn add_tools(proxy: Proxy, asking: &Asking) -> Proxy {
             "apply_edit",
             "Proposes changes of files. The editor shows them as a diff, and the user accepts or refuses them",
             async move |input: EditInput, context| {
-                let request = input.request(context.session())?;
+                let mut request = input.request(context.session())?;
+                request.edits.iter_mut().for_each(|it| it.url = edit.url(&context, &it.url));
                 let applied = edit.ask(&context, request, EDIT_TIMEOUT).await?;
                 output(texts::applied(&applied), &applied, More::None)
             },
         )
+}
+
+fn definition_of(input: SymbolInput, session_id: Option<String>) -> FindDefinition {
+    let SymbolInput { symbol, path: url, line, column } = input;
+    FindDefinition { url, line, column, symbol, session_id }
+}
+
+fn references_of(input: SymbolInput, session_id: Option<String>) -> FindAllReferences {
+    let SymbolInput { symbol, path: url, line, column } = input;
+    FindAllReferences { url, line, column, symbol, session_id }
 }
 
 /// A result for the model. Some agents give the model only the structured content, so that says everything as well.
@@ -239,7 +252,10 @@ fn output(text: String, structured: &impl Serialize, more: More) -> Result<ToolO
 
 /// How the tools ask the editor.
 #[derive(Debug, Clone)]
-struct Asking(TurnEnds);
+struct Asking {
+    turn_ends: TurnEnds,
+    sessions: Sessions<()>,
+}
 
 impl Asking {
     /// Asks the editor. Ends when the agent cancels the tool call, when its turn is over, and when the editor does not
@@ -252,19 +268,70 @@ impl Asking {
     ) -> Result<T::Response> {
         let operation = IdeOperation::ALL.into_iter().find(|it| it.method() == T::METHOD);
         let tool = operation.map(tool_name).unwrap_or_default();
-        let mut end = self.0.begin(&context.session().unwrap_or_default(), tool);
+        let mut end = self.turn_ends.begin(&context.session().unwrap_or_default(), tool);
         let editor = context.editor();
         tokio::select! {
+            biased;
+            () = context.cancelled() => Err("the call was cancelled".into()),
             answer = editor.request(request) => answer.map_err(|why| {
                 Error::internal(format!("the editor could not do it: {}", why.message()))
             }),
-            () = context.cancelled() => Err("the call was cancelled".into()),
             () = end.wait() => Err("the turn is over, so the editor is not asked any more".into()),
             () = tokio::time::sleep(timeout) => {
                 let seconds = timeout.as_secs();
                 Err(format!("the editor has not answered within {seconds} seconds").into())
             }
         }
+    }
+}
+
+impl Asking {
+    /// Finds a symbol at its place. If nothing is found there and the agent has named the symbol, it is searched by its name.
+    async fn find<T: Request<Response = Locations>>(
+        &self,
+        context: &ToolContext,
+        input: SymbolInput,
+        request: impl Fn(SymbolInput, Option<String>) -> T,
+    ) -> Result<Locations> {
+        let SymbolInput { symbol, path, line, column } = input.checked()?;
+        let (at_place, by_name) = (
+            path.map(|path| {
+                let path = Some(self.url(context, &path));
+                request(SymbolInput { symbol: None, path, line, column }, context.session())
+            }),
+            symbol.map(|it| {
+                let symbol = Some(it);
+                let input = SymbolInput { symbol, path: None, line: None, column: None };
+                request(input, context.session())
+            }),
+        );
+        let found = match at_place {
+            Some(at_place) => Some(self.ask(context, at_place, TIMEOUT).await),
+            None => None,
+        };
+        match (found, by_name) {
+            (Some(Ok(found)), _) if !found.locations.is_empty() => Ok(found),
+            (_, Some(by_name)) => self.ask(context, by_name, TIMEOUT).await,
+            (found, None) => found.unwrap_or_else(|| Ok(Locations::default())),
+        }
+    }
+
+    /// The URL of a path. A relative one is in the folder of the session. If the folder is not known, the editor knows it.
+    fn url(&self, context: &ToolContext, path: &str) -> String {
+        let folder = context.session().map(|it| self.sessions.cwd(&it)).unwrap_or_default();
+        let full = folder.join(path);
+        if path.contains("://") || !full.is_absolute() {
+            return path.to_owned();
+        }
+        let mut plain = PathBuf::new();
+        for part in full.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => drop(plain.pop()),
+                part => plain.push(part),
+            }
+        }
+        file_url(&plain)
     }
 }
 
@@ -280,14 +347,16 @@ fn check_position(path: &str, line: Option<u32>, column: Option<u32>) -> Result<
 }
 
 impl SymbolInput {
+    /// The symbol by its place, its name, or both. An incomplete place does not count if there is a name.
     fn checked(self) -> Result<SymbolInput> {
-        let is_named = self.symbol.as_ref().is_some_and(|it| !it.trim().is_empty());
-        match (&self.path, self.line, self.column) {
+        let symbol = self.symbol.filter(|it| !it.trim().is_empty());
+        match (self.path, self.line, self.column) {
             (Some(path), Some(line), Some(column)) => {
-                check_position(path, Some(line), Some(column))?;
-                Ok(self)
+                check_position(&path, Some(line), Some(column))?;
+                let (path, line, column) = (Some(path), Some(line), Some(column));
+                Ok(SymbolInput { symbol, path, line, column })
             }
-            (None, None, None) if is_named => Ok(self),
+            _ if symbol.is_some() => Ok(SymbolInput { symbol, path: None, line: None, column: None }),
             _ => Err("name the symbol with `symbol`, or a place where it is used with `path`, `line` and `column`".into()),
         }
     }

@@ -198,7 +198,7 @@ impl BuiltIn for Remind {
             let reminders = self.reminders.clone();
             proxy = proxy.on_prompt(async move |mut prompt, next| {
                 for text in reminders.on_prompt(prompt.session()) {
-                    prompt.prepend_text(text);
+                    prompt.add_context(text);
                 }
                 next.run(prompt).await
             });

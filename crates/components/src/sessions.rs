@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use acp_proxy::schema::{PromptResponse, StopReason};
 use acp_proxy::{Call, Json, Message, Proxy, Side};
 use sha2::{Digest, Sha256};
 
@@ -51,6 +52,8 @@ pub struct Session<T> {
     /// Whether the conductor has repeated the request that set up the session, because the component was restarted. What
     /// was said in the session before is not known.
     pub was_repeated: bool,
+    /// Whether the component knew the session when it was set up again. Then the state is that of before.
+    pub was_known: bool,
     /// The state of the component.
     pub state: T,
     used: u64,
@@ -171,6 +174,8 @@ impl<T: Default + Send + 'static> Sessions<T> {
                 let is_repetition = is_repetition.load(Ordering::Relaxed);
                 let asked = text(call.params.as_ref(), "sessionId");
                 let cwd = text(call.params.as_ref(), "cwd").map(PathBuf::from).unwrap_or_default();
+                let is_known = |id: &str| sessions.with_known(id, |_| ()).is_some();
+                let mut was_known = asked.as_deref().is_some_and(is_known);
                 // The agent may use files and terminals of a loaded session before it answers.
                 if let Some(id) = asked.as_deref().filter(|_| origin != Origin::Fork) {
                     sessions.open(id, &cwd, origin);
@@ -179,8 +184,14 @@ impl<T: Default + Send + 'static> Sessions<T> {
                 let id =
                     text(Some(&result), "sessionId").or(asked.filter(|_| origin != Origin::Fork));
                 if let Some(id) = id {
+                    if matches!(origin, Origin::New | Origin::Fork) {
+                        was_known = is_known(&id);
+                    }
                     sessions.open(&id, &cwd, origin);
-                    sessions.with(&id, |it| it.was_repeated = is_repetition);
+                    sessions.with(&id, |it| {
+                        it.was_repeated = is_repetition;
+                        it.was_known = was_known;
+                    });
                 }
                 Ok(result)
             })
@@ -208,6 +219,7 @@ impl<T: Default> Table<T> {
                 cwd: PathBuf::new(),
                 origin: Origin::Unknown,
                 was_repeated: false,
+                was_known: false,
                 state: T::default(),
                 used: 0,
             };
@@ -235,6 +247,11 @@ impl<T: Default> Table<T> {
 pub(crate) fn is_repetition_of(message: &Message) -> bool {
     let Message::Request { id, .. } = message else { return false };
     id.text().is_some_and(|id| id.starts_with("r:"))
+}
+
+/// Whether the agent has read a prompt and keeps it. A prompt that failed or was refused is no part of the conversation.
+pub(crate) fn was_read(answer: &acp_proxy::Result<PromptResponse>) -> bool {
+    answer.as_ref().is_ok_and(|it| it.stop_reason != StopReason::Refusal)
 }
 
 /// A text member of a JSON object.

@@ -25,10 +25,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::BuiltIn;
 use crate::options::Interval;
+use crate::sessions::was_read;
 use crate::turn_ends::TurnEnds;
 use ids::Subject;
 use input::{Title, Tour};
-use tours::{Ending, Taken, Tours};
+use tours::{AnswerKind, Ending, Taken, Tours};
 
 /// Gives the agent a tool to present a walkthrough: a panel with text, code, diagrams and questions, and comments on code.
 ///
@@ -103,12 +104,9 @@ impl BuiltIn for Walkthrough {
             .on_prompt(async move |mut prompt, next| {
                 let session = prompt.session().to_owned();
                 let texts = prompts.on_prompt(&session);
-                for text in texts.iter().rev() {
-                    prompt.prepend_text(text.clone());
-                }
+                texts.iter().for_each(|text| prompt.add_context(text.as_str()));
                 let answer = next.run(prompt).await;
-                if answer.is_err() {
-                    // The agent may not have read them.
+                if !was_read(&answer) {
                     prompts.put_back(&session, texts);
                 }
                 answer
@@ -123,6 +121,19 @@ impl BuiltIn for Walkthrough {
     }
 }
 
+/// The answers that an event has: one choice, one text, or the texts that the user has written when he clicks the button.
+fn answers_in(event: &PanelEvent) -> Vec<(usize, AnswerKind, String)> {
+    let own = match event.kind {
+        PanelEventKind::Choice => Some((AnswerKind::Choice, event.text())),
+        PanelEventKind::Input => Some((AnswerKind::Text, event.text())),
+        _ => None,
+    };
+    let own = own.into_iter().map(|(kind, text)| (event.widget.as_str(), kind, text));
+    let sent = event.inputs.iter().map(|(name, it)| (name.as_str(), AnswerKind::Text, it.clone()));
+    let all = own.chain(sent).filter(|(.., text)| !text.trim().is_empty());
+    all.filter_map(|(name, kind, text)| Some((show::question_of(name)?, kind, text))).collect()
+}
+
 impl Walkthrough {
     /// The events about panels and comments of this component.
     fn add_events(&self, proxy: Proxy) -> Proxy {
@@ -132,19 +143,12 @@ impl Walkthrough {
                 let Some(Subject { session, title, place: None }) = Subject::read(&event.id) else {
                     return false;
                 };
-                let number = show::question_of(&event.widget);
-                let has_answer =
-                    matches!(event.kind, PanelEventKind::Choice | PanelEventKind::Input);
-                let answer = event.text();
-                match number.filter(|_| has_answer && !answer.trim().is_empty()) {
-                    Some(number) => {
-                        let taken = answers.tours.answer(&session, &title, number, &answer);
-                        answers.on_taken(taken, session, context);
-                    }
-                    None if event.widget == show::DONE => {
-                        answers.tours.end_wait(&session, &title, Ending::Answered);
-                    }
-                    None => {}
+                for (number, kind, answer) in answers_in(event) {
+                    let taken = answers.tours.answer(&session, &title, number, kind, &answer);
+                    answers.on_taken(taken, session.clone(), context);
+                }
+                if event.widget == show::DONE {
+                    answers.tours.end_wait(&session, &title, Ending::Answered);
                 }
                 true
             })
@@ -172,21 +176,42 @@ impl Walkthrough {
     }
 
     /// Starts a turn with an answer, if it is kept and the options ask for it. Answers that come while a turn runs become
-    /// one turn.
+    /// one turn. Otherwise the user is told that the answer waits.
     fn on_taken(&self, taken: Taken, session: String, context: &Context) {
-        if taken != Taken::ForPrompt || !self.start_turn || !context.shows_late_updates() {
+        if taken != Taken::ForPrompt {
             return;
         }
-        let (tours, context) = (self.tours.clone(), context.clone());
+        if !self.start_turn || !context.shows_late_updates() {
+            self.announce(&session, context);
+            return;
+        }
+        let (walkthrough, context) = (self.clone(), context.clone());
         context.clone().spawn(async move {
             context.wait_until_idle(&session).await;
-            let Some(texts) = tours.take_for_turn(&session) else { return };
+            let Some(texts) = walkthrough.tours.take_for_turn(&session) else {
+                walkthrough.announce(&session, &context);
+                return;
+            };
             if let Err(why) = context.start_turn(&session, texts.join("\n\n")).await {
-                tours.put_back(&session, texts);
+                walkthrough.tours.put_back(&session, texts);
+                walkthrough.announce(&session, &context);
                 // The text may quote the conversation.
                 let code = why.code().unwrap_or_default();
                 context.log(format!("the turn of an answer failed with error {code}"));
             }
         });
+    }
+
+    /// Says once before each prompt that answers of the user wait for it.
+    fn announce(&self, session: &str, context: &Context) {
+        if !self.tours.begin_announcement(session) {
+            return;
+        }
+        // An editor that shows nothing outside of a turn shows it when the next turn begins.
+        let text = match context.shows_late_updates() {
+            true => "Your answer goes to the agent with your next prompt.",
+            false => "What you have answered before goes to the agent with this prompt.",
+        };
+        context.announce(session, format!("\n\n{text}\n\n"));
     }
 }

@@ -21,6 +21,7 @@ struct Talk {
     folder: PathBuf,
     server: Value,
     version: u64,
+    stop_reason: &'static str,
 }
 
 fn options(folder: &Path, words: &[&str]) -> Collaborator {
@@ -35,13 +36,29 @@ impl Talk {
     }
 
     fn with(collaborator: &Collaborator, folder: &Path, version: u64) -> Talk {
+        let mut talk = Talk::greeted(collaborator, folder, version, &Value::Null);
+        talk.open("session/new", "s");
+        talk
+    }
+
+    /// The conductor has restarted the component, and repeats the request that set up the session.
+    fn restarted(collaborator: &Collaborator, folder: &Path) -> Talk {
+        let mut talk = Talk::greeted(collaborator, folder, 1, &Value::Null);
+        talk.open_as(json!("r:1"), "session/new", "s");
+        talk
+    }
+
+    fn greeted(collaborator: &Collaborator, folder: &Path, version: u64, info: &Value) -> Talk {
         let conversation = Conversation::new(collaborator.build());
-        let mut talk =
-            Talk { conversation, folder: folder.to_owned(), server: Value::Null, version };
-        talk.send(
-            "editor",
-            json!({ "id": 0, "method": "initialize", "params": { "protocolVersion": version } }),
-        );
+        let mut talk = Talk {
+            conversation,
+            folder: folder.to_owned(),
+            server: Value::Null,
+            version,
+            stop_reason: "end_turn",
+        };
+        let params = json!({ "protocolVersion": version, "clientInfo": info });
+        talk.send("editor", json!({ "id": 0, "method": "initialize", "params": params }));
         let id = talk.conversation.receive("agent")["id"].clone();
         let mut result = json!({ "protocolVersion": version });
         if version == 1 {
@@ -49,16 +66,24 @@ impl Talk {
         }
         talk.send("agent", json!({ "id": id, "result": result }));
         talk.conversation.receive("editor");
-        talk.open("session/new", "s");
         talk
     }
 
     fn open(&mut self, method: &str, session: &str) {
+        self.open_as(json!(1), method, session);
+    }
+
+    fn open_as(&mut self, id: Value, method: &str, session: &str) {
         let mut params = json!({ "cwd": self.folder.join("project"), "mcpServers": [] });
         if method != "session/new" {
             params["sessionId"] = json!(session);
         }
-        self.send("editor", json!({ "id": 1, "method": method, "params": params }));
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        // The ids of requests that the conductor repeats begin with `r:`.
+        match id.is_string() {
+            true => self.conversation.send_text("editor", &request.to_string()),
+            false => self.send("editor", request),
+        }
         let request = self.conversation.receive("agent");
         self.server = request["params"]["mcpServers"][0]["serverId"].clone();
         self.send("agent", json!({ "id": request["id"], "result": { "sessionId": session } }));
@@ -97,7 +122,7 @@ impl Talk {
         self.send("editor", json!({ "id": 9, "method": "session/prompt", "params": params }));
         let request = self.conversation.receive("agent");
         let result =
-            if self.version == 2 { json!({}) } else { json!({ "stopReason": "end_turn" }) };
+            if self.version == 2 { json!({}) } else { json!({ "stopReason": self.stop_reason }) };
         self.send("agent", json!({ "id": request["id"], "result": result }));
         self.conversation.receive("editor");
         if self.version == 2 {
@@ -181,7 +206,13 @@ fn lines_of_the_user_stay_and_bad_input_is_refused() {
     let edited = talk.person() + "\n## Mine\n\t- I like <b>cake</b>  \nlast line";
     std::fs::write(folder.join("memory/person.md"), &edited).expect("written");
     let all = text_of(&talk.call("recall", json!({})));
-    assert!(all.contains("written by the user (the person): - I like <b>cake</b>"), "{all}");
+    assert!(all.contains("written by the user (the person): ## Mine"), "{all}");
+    assert!(
+        all.contains("written by the user (the person): - I like <b>cake</b> last line"),
+        "{all}"
+    );
+    let some = text_of(&talk.call("recall", json!({ "query": "cake last" })));
+    assert_eq!(some, "written by the user (the person): - I like <b>cake</b> last line");
     talk.change("revise", json!({ "id": id, "text": "Likes coffee." }));
     assert_eq!(talk.person(), edited.replace("Likes tea.", "Likes coffee."));
     talk.change("remember", json!({ "text": "Likes pie.", "about": "person" }));
@@ -211,6 +242,16 @@ fn lines_of_the_user_stay_and_bad_input_is_refused() {
     assert!(talk.refused("recall", json!({})).contains("is not UTF-8"));
     std::fs::write(folder.join("memory/person.md"), vec![b'x'; 2_000_000]).expect("written");
     assert!(talk.refused("recall", json!({})).contains("is longer than"));
+    // No result is longer than 32 KiB.
+    let long = format!("{}\n\n", "a paragraph ".repeat(100)).repeat(100);
+    std::fs::write(folder.join("memory/person.md"), long).expect("written");
+    let some = text_of(&talk.call("recall", json!({})));
+    assert!(
+        some.len() < 33_000 && some.ends_with("Use words that fewer entries contain.)"),
+        "{}",
+        some.len()
+    );
+    std::fs::write(folder.join("memory/person.md"), vec![b'x'; 2_000_000]).expect("written");
     // The first prompt still passes.
     talk.open("session/new", "t");
     assert_eq!(talk.prompt("t").len(), 2);
@@ -249,6 +290,25 @@ fn the_user_sees_all_of_a_text_before_it_is_kept() {
     let [proposed, told] = [0, 1].map(|_| talk.conversation.receive("editor").to_string());
     assert!(proposed.contains("Revised"), "{proposed}");
     assert!(told.contains("This change was not kept"), "{told}");
+}
+
+/// Some editors show nothing outside of a turn, so nothing is kept then.
+#[test]
+fn nothing_is_kept_that_the_editor_would_not_show() {
+    let place = folder("unseen");
+    let info = json!({ "name": "agent-shell", "version": "1" });
+    let mut talk = Talk::greeted(&options(&place, &[]), &place, 1, &info);
+    talk.open("session/new", "s");
+    let likes = json!({ "text": "Likes tea.", "about": "person" });
+    let why = talk.refused("remember", likes.clone());
+    assert!(why.contains("shows nothing outside of a turn"), "{why}");
+    assert!(!place.join("memory/person.md").exists());
+    // In a turn, it is shown.
+    let params = json!({ "sessionId": "s", "prompt": [{ "type": "text", "text": "hello" }] });
+    talk.send("editor", json!({ "id": 9, "method": "session/prompt", "params": params }));
+    talk.conversation.receive("agent");
+    talk.change("remember", likes);
+    assert!(talk.person().contains("Likes tea."));
 }
 
 #[test]
@@ -353,8 +413,33 @@ fn loaded_sessions_and_a_restart_do_not_repeat_the_identity() {
     let mut talk = Talk::with(&collaborator, &place, 1);
     assert_eq!(talk.prompt("s").len(), 2);
     // The conductor restarts the component and repeats the requests that set up its sessions.
-    let mut talk = Talk::with(&collaborator, &place, 1);
+    let mut talk = Talk::restarted(&collaborator, &place);
     assert_eq!(talk.prompt("s"), ["hello"]);
+    // The same before the first prompt: the identity is loaded once.
+    let fresh = options(&place, &[]);
+    Talk::with(&fresh, &place, 1);
+    let mut talk = Talk::restarted(&fresh, &place);
+    assert_eq!(talk.prompt("s").len(), 2);
+    let mut talk = Talk::restarted(&fresh, &place);
+    assert_eq!(talk.prompt("s"), ["hello"]);
+    // In a process of its own, a file says which sessions have it.
+    for session in ["before", "after"] {
+        let mut talk = Talk::with(&options(&place, &[]), &place, 1);
+        talk.open("session/new", session);
+        if session == "after" {
+            assert_eq!(talk.prompt(session).len(), 2);
+        }
+        let mut talk = Talk::greeted(&options(&place, &[]), &place, 1, &Value::Null);
+        talk.open_as(json!("r:1"), "session/new", session);
+        assert_eq!(talk.prompt(session).len(), if session == "after" { 1 } else { 2 });
+    }
+    // A prompt that is refused is no part of the conversation.
+    talk.open("session/new", "refused");
+    talk.stop_reason = "refusal";
+    assert_eq!(talk.prompt("refused").len(), 2);
+    talk.stop_reason = "end_turn";
+    assert_eq!(talk.prompt("refused").len(), 2);
+    assert_eq!(talk.prompt("refused"), ["hello"]);
     for method in ["session/load", "session/resume"] {
         talk.open(method, method);
         assert_eq!(talk.prompt(method), ["hello"]);

@@ -131,6 +131,18 @@ fn the_first_session_is_told_of_a_panel_from_before() {
 }
 
 #[test]
+fn a_message_about_a_panel_or_a_comment_needs_an_id() {
+    let mut talk = Talk::new("id", Value::Null);
+    talk.open("s1", "one");
+    for method in ["html_panel/show", "html_panel/get", "html_panel/clear", "file_comment/clear"] {
+        for params in [json!({}), json!({ "id": 3, "label": "L", "contents": "" }), Value::Null] {
+            let answer = talk.ask(&format!("_scp/{method}"), params.clone());
+            assert_eq!(answer["error"]["code"], -32602, "{method} {params}: {answer}");
+        }
+    }
+}
+
+#[test]
 fn an_error_names_the_id_as_the_component_knows_it() {
     let mut talk = Talk::new("error", Value::Null);
     talk.open("s1", "one");
@@ -156,5 +168,12 @@ fn an_editor_of_scp_1_0_gets_nothing_of_1_1() {
     assert_eq!(talk.ask("_scp/html_panel/show", panel("x", "s1"))["result"], json!({}));
     talk.told();
     let open = json!({ "url": "a.txt", "sessionId": "s1" });
-    assert_eq!(talk.ask("_scp/ide_operation/open-file", open)["result"], json!({}));
+    assert_eq!(talk.ask("_scp/ide_operation/open-file", open.clone())["result"], json!({}));
+    // If it names its operations, it gets them.
+    let declared = json!({ "version": "1.0", "ide_operation": ["open-file"] });
+    let mut talk = Talk::new("named", declared);
+    talk.open("s1", "one");
+    let request = json!({ "id": 1, "method": "_scp/ide_operation/open-file", "params": open });
+    talk.send("agent", request);
+    assert_eq!(talk.conversation.receive("editor")["params"], open);
 }

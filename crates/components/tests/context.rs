@@ -47,8 +47,25 @@ fn files_and_texts_are_added_to_the_first_prompt_only() {
     std::fs::remove_dir_all(here).unwrap();
 }
 
+/// An agent looks for a command at the beginning of a prompt.
 #[test]
-fn after_a_failed_prompt_files_are_added_again_and_long_files_are_truncated() {
+fn a_command_stays_at_the_beginning() {
+    let here = directory("command", &[("AGENTS.md", "Use tabs.")]);
+    let script = script(
+        &here,
+        r#"
+        editor > {"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"/compact now"},{"type":"text","text":"more"}]}}
+        agent  < {"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"/compact now"},{"type":"text","text":"more"},{"type":"text","text":"Be brief."},{"type":"text","text":"From AGENTS.md:\n\nUse tabs."}]}}
+        agent  > {"id":2,"result":{"stopReason":"end_turn"}}
+        editor < {"id":2,"result":{"stopReason":"end_turn"}}
+        "#,
+    );
+    play(context(&["--text", "Be brief."]), &script);
+    std::fs::remove_dir_all(here).unwrap();
+}
+
+#[test]
+fn after_a_failed_or_refused_prompt_files_are_added_again_and_long_files_are_truncated() {
     let here = directory("again", &[("X.md", "abcdef")]);
     let added = r#"{"sessionId":"s","prompt":[{"type":"text","text":"From X.md:\n\nabc\n[… the rest is left out]"},{"type":"text","text":"hi"}]}"#;
     let script = script(
@@ -60,6 +77,10 @@ fn after_a_failed_prompt_files_are_added_again_and_long_files_are_truncated() {
         editor < {"id":2,"error":{"code":-32000,"message":"log in"}}
         editor > {"id":3,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}}
         agent  < {"id":3,"method":"session/prompt","params":ADDED}
+        agent  > {"id":3,"result":{"stopReason":"refusal"}}
+        editor < {"id":3,"result":{"stopReason":"refusal"}}
+        editor > {"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}}
+        agent  < {"id":4,"method":"session/prompt","params":ADDED}
         "#,
     );
     let options = ["--file", "X.md", "--optional", "missing.md", "--most", "3"];

@@ -29,7 +29,7 @@ fn start(words: &[&str], version: u64, operations: Value) -> Talk {
     conversation.send("agent", &json!({ "id": id, "result": result }).to_string());
     conversation.receive("editor");
     let new =
-        json!({ "id": 1, "method": "session/new", "params": { "cwd": "/", "mcpServers": [] } });
+        json!({ "id": 1, "method": "session/new", "params": { "cwd": "/p", "mcpServers": [] } });
     conversation.send("editor", &new.to_string());
     let request = conversation.receive("agent");
     let offered = &request["params"]["mcpServers"][0];
@@ -110,7 +110,7 @@ fn each_tool_becomes_an_operation_of_the_editor() {
     assert_eq!(result["structuredContent"]["selection"], selection);
 
     let input = json!({ "path": "a.rs", "line": 7 });
-    let expected = json!({ "url": "a.rs", "line": 7 });
+    let expected = json!({ "url": "file:///p/a.rs", "line": 7 });
     let result = talk.call("open_file", input, expected, json!({ "result": {} }));
     assert_eq!(result["content"][0]["text"], "a.rs is open at line 7.");
 
@@ -120,7 +120,7 @@ fn each_tool_becomes_an_operation_of_the_editor() {
         { "url": "file:///my%20p/%C3%A4.rs", "start": { "line": 1 } },
     ] });
     let place = json!({ "path": "b.rs", "line": 9, "column": 4 });
-    let expected = json!({ "url": "b.rs", "line": 9, "column": 4 });
+    let expected = json!({ "url": "file:///p/b.rs", "line": 9, "column": 4 });
     let result = talk.call("find_definition", place, expected, json!({ "result": found }));
     assert_eq!(result["content"][0]["text"], "/p/a.rs:3: fn a() {\n/p/b.rs:9\n/my p/ä.rs:1");
     let symbol = json!({ "symbol": "a" });
@@ -138,7 +138,7 @@ fn each_tool_becomes_an_operation_of_the_editor() {
     assert_eq!(result["content"][0]["text"], "/p/a.rs (active) (not saved)\n/p/b.rs");
 
     let input = json!({ "label": "Rename", "edits": [{ "path": "a.rs", "line": 3, "column": 4, "end_column": 5, "new_text": "b" }] });
-    let expected = json!({ "label": "Rename", "edits": [{ "url": "a.rs", "start": { "line": 3, "column": 4 }, "end": { "line": 3, "column": 5 }, "new_text": "b" }] });
+    let expected = json!({ "label": "Rename", "edits": [{ "url": "file:///p/a.rs", "start": { "line": 3, "column": 4 }, "end": { "line": 3, "column": 5 }, "new_text": "b" }] });
     for (answer, text) in [
         (json!({ "applied": true }), "The user has accepted the changes."),
         (json!({ "applied": false }), "The user has refused the changes."),
@@ -151,6 +151,50 @@ fn each_tool_becomes_an_operation_of_the_editor() {
             talk.call("apply_edit", input.clone(), expected.clone(), json!({ "result": answer }));
         assert_eq!(result["content"][0]["text"], text);
     }
+}
+
+#[test]
+fn the_editor_gets_the_url_of_a_path() {
+    let mut talk = start(&[], 1, json!(true));
+    for (path, url) in [
+        ("./src/../ä b.rs", "file:///p/%C3%A4%20b.rs"),
+        ("/other/a.rs", "file:///other/a.rs"),
+        ("file:///p/a.rs", "file:///p/a.rs"),
+    ] {
+        let found = json!({ "result": { "diagnostics": [] } });
+        talk.call("diagnostics", json!({ "path": path }), json!({ "url": url }), found);
+    }
+}
+
+/// The agent has named both, and there is nothing at the place.
+#[test]
+fn a_symbol_that_is_not_found_at_its_place_is_searched_by_its_name() {
+    let mut talk = start(&[], 1, json!(true));
+    let found =
+        json!({ "result": { "locations": [{ "url": "/p/b.rs", "start": { "line": 9 } }] } });
+    let error = json!({ "error": { "code": -32602, "message": "no symbol" } });
+    for answer in [json!({ "result": { "locations": [] } }), error] {
+        let place = json!({ "symbol": "lock", "path": "a.rs", "line": 9, "column": 4 });
+        talk.send("tools/call", json!({ "name": "find_definition", "arguments": place }));
+        let request = talk.conversation.receive("editor");
+        assert_eq!(
+            (&request["params"]["line"], &request["params"]["symbol"]),
+            (&json!(9), &json!(null))
+        );
+        let mut line = answer;
+        line["id"] = request["id"].clone();
+        talk.conversation.send("editor", &line.to_string());
+        let request = talk.conversation.receive("editor");
+        assert_eq!(request["params"], json!({ "symbol": "lock", "sessionId": "s" }));
+        let mut line = found.clone();
+        line["id"] = request["id"].clone();
+        talk.conversation.send("editor", &line.to_string());
+        assert_eq!(talk.result()["content"][0]["text"], "/p/b.rs:9");
+    }
+    // A place that is not complete does not count if there is a name.
+    let input = json!({ "symbol": "lock", "path": "a.rs", "line": 9 });
+    let result = talk.call("find_definition", input, json!({ "symbol": "lock" }), found);
+    assert_eq!(result["content"][0]["text"], "/p/b.rs:9");
 }
 
 #[test]
@@ -184,7 +228,12 @@ fn bad_input_is_explained_to_the_agent_and_does_not_reach_the_editor() {
 fn errors_and_long_results_of_the_editor_are_bounded() {
     let mut talk = start(&[], 1, json!(true));
     let error = json!({ "error": { "code": -32602, "message": "there is no file a.rs" } });
-    let result = talk.call("open_file", json!({ "path": "a.rs" }), json!({ "url": "a.rs" }), error);
+    let result = talk.call(
+        "open_file",
+        json!({ "path": "a.rs" }),
+        json!({ "url": "file:///p/a.rs" }),
+        error,
+    );
     assert_eq!(result["isError"], true);
     let text = "the editor could not do it: there is no file a.rs";
     assert_eq!(result["content"][0]["text"], text);

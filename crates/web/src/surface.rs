@@ -268,7 +268,7 @@ impl Surface {
     /// Does what a person does on the page. Returns `None` if the action is about something else.
     pub async fn act(&self, action: &Action) -> Option<Result<Value, String>> {
         Some(match action {
-            Action::PanelEvent { panel, widget, event, value } => {
+            Action::PanelEvent { panel, widget, event, value, inputs } => {
                 let other = |_| PanelEventKind::Other(event.clone());
                 let kind = serde_json::from_value(event.as_str().into()).unwrap_or_else(other);
                 let event = PanelEvent {
@@ -276,6 +276,7 @@ impl Surface {
                     widget: widget.clone(),
                     kind,
                     value: Some(value.clone()).filter(|it| !it.is_null()),
+                    inputs: inputs.clone().unwrap_or_default(),
                     session_id: self.session(PANELS, panel),
                 };
                 match self.topics.get(PANELS, panel) {

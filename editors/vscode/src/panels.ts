@@ -108,9 +108,10 @@ export class Panels {
     }
     if ('event' in message) {
       const event = eventOf(message.event);
+      const inputs = inputsOf(message.event);
       if (!event) return;
       this.tools.log.own({ event: 'panel event', id, ...event });
-      this.tools.act({ op: 'panelEvent', panel: id, widget: event.widget, event: event.kind, value: event.value })
+      this.tools.act({ op: 'panelEvent', panel: id, widget: event.widget, event: event.kind, value: event.value, inputs })
         .catch((error: unknown) => {
           void messages.warn(`The panel did not get this: ${why(error)}`);
         });
@@ -122,6 +123,15 @@ export class Panels {
 
 function titleOf({ label }: PanelEntry): string {
   return shortLine(label, 80) || 'Panel';
+}
+
+/** The texts that a button has sent along. */
+function inputsOf(value: unknown): Record<string, string> | null {
+  if (typeof value !== 'object' || value === null || !('inputs' in value)) return null;
+  const { inputs } = value;
+  if (typeof inputs !== 'object' || inputs === null) return null;
+  const all: Array<[string, unknown]> = Object.entries(inputs);
+  return Object.fromEntries(all.filter((it): it is [string, string] => typeof it[1] === 'string'));
 }
 
 function eventOf(value: unknown): { widget: string; kind: string; value: string | boolean | null } | null {

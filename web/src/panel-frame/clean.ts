@@ -9,8 +9,8 @@ const tags = `a abbr b blockquote br button caption code col colgroup dd del det
   h1 h2 h3 h4 h5 h6 hr i img input ins kbd label li mark ol optgroup option p pre progress q s samp section select
   small span strong sub summary sup table tbody td textarea tfoot th thead time tr u ul var wbr`.split(/\s+/);
 const addresses = ['href', 'src'];
-const others = `alt aria-label checked class colspan data-file data-language data-line data-value data-widget datetime
-  dir disabled height lang max open placeholder reversed rows rowspan scope selected start title type value
+const others = `alt aria-label checked class colspan data-file data-language data-line data-submit data-value data-widget
+  datetime dir disabled height lang max open placeholder reversed rows rowspan scope selected start title type value
   width`.split(/\s+/);
 
 const config: Config = {

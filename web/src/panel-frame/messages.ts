@@ -25,7 +25,7 @@ export type Fill =
 export type FromFrame =
   | { t: 'ready' }
   | { t: 'shown'; seq: number; height: number }
-  | { t: 'event'; widget: string; kind: EventKind; value: string | boolean | null }
+  | { t: 'event'; widget: string; kind: EventKind; value: string | boolean | null; inputs?: Inputs }
   | { t: 'open'; file: string; line: number | null }
   | { t: 'link'; href: string }
   | { t: 'key'; key: 'F6' | 'Escape'; shift: boolean }
@@ -33,6 +33,9 @@ export type FromFrame =
   | { t: 'chord'; keys: string }
   /** Code and diagrams in the HTML. The page has the highlighter, and another frame draws diagrams. */
   | { t: 'blocks'; seq: number; blocks: Block[] };
+
+/** The texts that a button sends along, by the name of their input. */
+export type Inputs = Record<string, string>;
 
 export type EventKind = 'click' | 'choice' | 'input' | 'toggle';
 
@@ -48,6 +51,9 @@ export const limits = {
   elements: 20_000,
   /** Characters of one message of the frame. */
   message: 16 * 1024,
+  /** Characters of one input, and of all inputs that a button sends along. */
+  input: 15_000,
+  inputs: 300_000,
   /** Characters of all blocks of a panel, and their number. */
   blocks: 1 << 20,
   blockCount: 200,

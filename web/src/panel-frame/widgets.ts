@@ -1,5 +1,5 @@
 // The widgets of a panel: what they are called, and which events they send. Only real input counts.
-import type { FromFrame } from './messages';
+import { limits, type FromFrame, type Inputs } from './messages';
 
 type Send = (message: FromFrame) => void;
 
@@ -10,7 +10,7 @@ export function listen(root: HTMLElement, send: Send): void {
       if (event.isTrusted && event.target instanceof Element) run(event as E, event.target);
     });
   };
-  real<MouseEvent>('click', (event, target) => click(event, target, send));
+  real<MouseEvent>('click', (event, target) => click(root, event, target, send));
   real<MouseEvent>('auxclick', (event, target) => {
     // A middle click would open a tab.
     if (target.closest('a')) event.preventDefault();
@@ -50,7 +50,7 @@ function nameOf(widget: Element): string {
   return widget.getAttribute('data-widget') ?? '';
 }
 
-function click(event: MouseEvent, target: Element, send: Send): void {
+function click(root: HTMLElement, event: MouseEvent, target: Element, send: Send): void {
   const link = target.closest('a');
   if (link) {
     event.preventDefault();
@@ -76,7 +76,8 @@ function click(event: MouseEvent, target: Element, send: Send): void {
     for (const other of choice.querySelectorAll('button')) other.setAttribute('aria-pressed', String(other === button));
     send({ t: 'event', widget: nameOf(choice), kind: 'choice', value: value ?? button.textContent.trim() });
   } else if (button.matches('.c-button[data-widget]')) {
-    send({ t: 'event', widget: nameOf(button), kind: 'click', value });
+    if (button.hasAttribute('data-submit')) submitAll(root, nameOf(button), value, send);
+    else send({ t: 'event', widget: nameOf(button), kind: 'click', value });
   }
 }
 
@@ -104,9 +105,30 @@ function follow(link: Element, send: Send): void {
   else if (href) send({ t: 'link', href });
 }
 
+/** A button that sends what is written in the inputs of the panel. If a text is too long, nothing is sent. */
+function submitAll(root: HTMLElement, widget: string, value: string | null, send: Send): void {
+  const inputs: Inputs = {};
+  const sent: Element[] = [];
+  let length = 0;
+  for (const input of root.querySelectorAll<HTMLInputElement>('.c-input[data-widget]')) {
+    const name = nameOf(input);
+    if (input.value.trim() === '' || name === '' || name.length > 200) continue;
+    length += input.value.length;
+    if (input.value.length > limits.input || length > limits.inputs) {
+      note(input, 'Too long');
+      input.focus();
+      return;
+    }
+    inputs[name] = input.value;
+    sent.push(input);
+  }
+  for (const input of sent) note(input, 'Sent');
+  send({ t: 'event', widget, kind: 'click', value, ...(sent.length > 0 ? { inputs } : {}) });
+}
+
 function submit(input: Element, send: Send): void {
   const { value } = input as HTMLInputElement;
-  const fits = value.length <= 15_000;
+  const fits = value.length <= limits.input;
   note(input, fits ? 'Sent' : 'Too long');
   if (fits) send({ t: 'event', widget: nameOf(input), kind: 'input', value });
 }

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button } from '../parts/Button';
 import { safeAddress } from '../parts/links';
-import { limits, type FromFrame } from '../panel-frame/messages';
+import { limits, type FromFrame, type Inputs } from '../panel-frame/messages';
 import { Channel } from './channel';
 import { frames } from './frames';
 import { Painter } from './painter';
@@ -12,7 +12,7 @@ export interface PanelHostProps {
   label: string;
   contents: string;
   theme: Record<string, string>;
-  onEvent(widget: string, event: string, value: string | boolean | null): void;
+  onEvent(widget: string, event: string, value: string | boolean | null, inputs: Inputs | null): void;
   onFile(path: string, line?: number): void;
   onLink(href: string): void;
   /** Keys that are not for the panel, if they are wanted: `F1`, `Ctrl+Shift+P`, `Escape`. */
@@ -69,7 +69,7 @@ function Frame(props: PanelHostProps & { onProblem(problem: { text: string; retr
 }
 
 function take(message: FromFrame, props: PanelHostProps, frame: HTMLIFrameElement | null): void {
-  if (message.t === 'event') props.onEvent(message.widget, message.kind, message.value);
+  if (message.t === 'event') props.onEvent(message.widget, message.kind, message.value, message.inputs ?? null);
   else if (message.t === 'open') props.onFile(message.file, message.line ?? undefined);
   else if (message.t === 'link') {
     if (safeAddress(message.href)) props.onLink(message.href);

@@ -68,8 +68,8 @@ export function Panels(props: PanelsProps) {
           aria-labelledby={`panel-tab-${names(panel.id)}`} hidden={panel !== shown}>
           {opened.has(panel.id) && (
             <PanelHost key={panel.id} id={panel.id} label={panel.label} contents={panel.contents} theme={vars}
-              onEvent={(widget, event, value) => {
-                store.do({ op: 'panelEvent', panel: panel.id, widget, event, value })
+              onEvent={(widget, event, value, inputs) => {
+                store.do({ op: 'panelEvent', panel: panel.id, widget, event, value, inputs })
                   .catch(() => say('The event was not sent.'));
               }}
               onFile={props.onFile} onLink={setLink} />

@@ -1,5 +1,5 @@
 // Checks what a panel frame says. What is not exactly as expected ends the connection to the frame.
-import { limits, type Block, type EventKind, type FromFrame } from '../panel-frame/messages';
+import { limits, type Block, type EventKind, type FromFrame, type Inputs } from '../panel-frame/messages';
 
 const kinds: readonly string[] = ['click', 'choice', 'input', 'toggle'] satisfies EventKind[];
 
@@ -40,11 +40,25 @@ function decodeShown({ seq, height }: Fields): FromFrame | null {
   return isCount(seq) && isCount(height) ? { t: 'shown', seq, height } : null;
 }
 
-function decodeEvent({ widget, kind, value }: Fields): FromFrame | null {
+function decodeEvent({ widget, kind, value, inputs }: Fields): FromFrame | null {
   if (!isText(widget, 200) || widget === '' || typeof kind !== 'string' || !kinds.includes(kind)) return null;
   const fits = kind === 'toggle' ? typeof value === 'boolean' : isText(value) || (kind === 'click' && value === null);
   if (!fits) return null;
-  return { t: 'event', widget, kind: kind as EventKind, value: value as string | boolean | null };
+  const event: FromFrame = { t: 'event', widget, kind: kind as EventKind, value: value as string | boolean | null };
+  if (inputs === undefined) return event;
+  const texts = kind === 'click' ? decodeInputs(inputs) : null;
+  return texts && { ...event, inputs: texts };
+}
+
+function decodeInputs(data: unknown): Inputs | null {
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return null;
+  const all = Object.entries(data as Fields);
+  let length = 0;
+  for (const [name, text] of all) {
+    if (!isText(name, 200) || name === '' || !isText(text)) return null;
+    length += text.length;
+  }
+  return length <= limits.inputs ? (Object.fromEntries(all) as Inputs) : null;
 }
 
 function decodeOpen({ file, line }: Fields): FromFrame | null {

@@ -57,7 +57,7 @@ function Page() {
     <main class="panel-view">
       <h1 class="hidden-text">Panel test</h1>
       <PanelHost key={number.value} id="p" label="Walkthrough" contents={contents.value} theme={vars}
-        onEvent={(widget, event, value) => events.push({ widget, event, value })}
+        onEvent={(widget, event, value, inputs) => events.push({ widget, event, value, ...(inputs && { inputs }) })}
         onFile={(path, line) => events.push({ path, line: line ?? null })}
         onLink={(href) => events.push({ href })} />
     </main>

@@ -34,7 +34,7 @@ export type ToExtension =
   /** A panel has loaded and waits for `{ panel }`. It may come again: VS Code throws hidden pages away. */
   | { ready: true }
   /** What the person did with a widget of a panel. */
-  | { event: { widget: string; kind: string; value: string | boolean | null } }
+  | { event: { widget: string; kind: string; value: string | boolean | null; inputs?: Record<string, string> } }
   /** Paths are relative to the first folder, or absolute. Lines count from 1. */
   | { host: 'openFile'; path: string; line?: number }
   /** `old` is null for a new file. */

@@ -20,6 +20,11 @@ const textOrFlag: Check<string | boolean> = (value, path) => {
   return value;
 };
 
+const texts: Check<Record<string, string>> = (value, path) => {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Mismatch(path, 'an object', value);
+  return Object.fromEntries(Object.entries(value).map(([name, text]) => [name, string(text, `${path}.${name}`)]));
+};
+
 /** Checks an action. Throws a `Mismatch`. */
 export const checkAction: Check<Action> = variants('op', {
   newSession: object({}),
@@ -39,7 +44,9 @@ export const checkAction: Check<Action> = variants('op', {
   readFile: object({ path: string }),
   findFiles: object({ text: string }),
   viewing: object({ open: array(string), active: nullable(string), selection: nullable(selection) }),
-  panelEvent: object({ panel: string, widget: string, event: string, value: nullable(textOrFlag) }),
+  panelEvent: object({
+    panel: string, widget: string, event: string, value: nullable(textOrFlag), inputs: nullable(texts),
+  }),
   closePanel: object({ panel: string }),
   reply: object({ thread: string, text: string }),
   answerEdit: object({ edit: string, accept: boolean }),

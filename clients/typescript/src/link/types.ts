@@ -768,7 +768,11 @@ event: string,
 /**
  * The value: a text or true or false.
  */
-value: string | boolean | null, } | { "op": "closePanel", 
+value: string | boolean | null, 
+/**
+ * The texts that a button has sent along, by the name of their input.
+ */
+inputs: Record<string, string> | null, } | { "op": "closePanel", 
 /**
  * The id of the panel.
  */

@@ -49,7 +49,7 @@ export class LinkedTarget implements Target {
   }
 
   async use(panel: Extract<EditorEvent, { event: 'panel' }>, use: WidgetUse): Promise<void> {
-    await this.act({ op: 'panelEvent', panel: panel.id, widget: use.widget, event: use.kind, value: use.value });
+    await this.act({ op: 'panelEvent', panel: panel.id, widget: use.widget, event: use.kind, value: use.value, inputs: null });
   }
 
   async closePanel(panel: Extract<EditorEvent, { event: 'panel' }>): Promise<void> {

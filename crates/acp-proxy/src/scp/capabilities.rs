@@ -125,7 +125,7 @@ impl Capabilities {
 
     /// Whether the editor performs this operation.
     pub fn performs(&self, operation: IdeOperation) -> bool {
-        self.has_additions() && self.ide_operations.contains(operation)
+        self.ide_operations.contains(operation)
     }
 
     /// The parameters of an `initialize` with these capabilities as well, for a component that provides them. What the
@@ -136,7 +136,7 @@ impl Capabilities {
         let place = PLACES[usize::from(is_v2)];
         let (major, minor) = all.version;
         let version = Json::string(&format!("{major}.{minor}"));
-        // The member of an editor of SCP 1.0 has no meaning, and must not get one with the new version.
+        // `true` of an editor of SCP 1.0 has no meaning, and must not get one with the new version.
         let has_old =
             all.has_additions() && params.at(&[place, &["ide_operation"]].concat()).is_some();
         let operations =
@@ -163,7 +163,8 @@ impl Capabilities {
             file_comment: flag("file_comment"),
             ide_operations: section
                 .member("ide_operation")
-                .filter(|_| version >= WITH_ADDITIONS)
+                // An editor that names its operations performs them, in any version.
+                .filter(|it| version >= WITH_ADDITIONS || it.is_array())
                 .map(|it| IdeOperations::read(&it))
                 .unwrap_or_default(),
         }
@@ -227,7 +228,10 @@ mod tests {
         for version in ["true", r#""x""#, r#""1.x""#, r#""-1""#, r#""""#, "null", "1.1"] {
             let text = format!(r#"{{"version":{version},"ide_operation":["open-file"]}}"#);
             assert_eq!(of(&text).version, (1, 0), "{version}");
-            assert!(!of(&text).performs(IdeOperation::OpenFile));
+            assert!(of(&text).performs(IdeOperation::OpenFile), "it is named");
+            assert!(!of(&text).performs(IdeOperation::ApplyEdit));
+            let all = format!(r#"{{"version":{version},"ide_operation":true}}"#);
+            assert!(!of(&all).performs(IdeOperation::OpenFile), "SCP 1.0 has no operations");
         }
         assert_eq!(of(r#"{"version":"2"}"#).version, (2, 0));
         let some =
@@ -263,7 +267,7 @@ mod tests {
             Capabilities::all().add_to(&json(r#"{"protocolVersion":2,"capabilities":{}}"#));
         assert_eq!(Capabilities::of(&second), Capabilities::all());
         assert!(second.at(&["capabilities", "_meta", "symposium"]).is_some());
-        // SCP 1.0 has no operations, so those that such an editor declares are not taken for operations of 1.1.
+        // SCP 1.0 has no operations, so `true` is not taken for all operations of 1.1.
         let first = r#"{"clientCapabilities":{"_meta":{"symposium":{"version":"1.0","html_panel":true,"ide_operation":true}}}}"#;
         let added = Capabilities::of(&more.add_to(&json(first)));
         assert!(added.html_panel && added.performs(IdeOperation::OpenFile));

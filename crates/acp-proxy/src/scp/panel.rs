@@ -1,5 +1,7 @@
 //! The messages about HTML panels.
 
+use std::collections::BTreeMap;
+
 use acp_proxy_core::Side;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -107,6 +109,9 @@ pub struct PanelEvent {
     /// What the user has chosen or entered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
+    /// The texts that a button with `data-submit` has sent along, by the name of their input. Empty texts are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// The session that the panel belongs to.
     #[serde(rename = "sessionId", default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,

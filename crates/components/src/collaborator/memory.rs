@@ -137,8 +137,7 @@ impl Memory {
         let all: Vec<String> = others.chain([before.clone()]).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let entry = Entry { id: notes::new_id(&all)?, date: today(), text };
-        let heading = format!("What the agent remembers about {}", subject.name());
-        let after = notes::added(&before, &heading, &entry)?;
+        let after = notes::added(&before, subject.name(), &entry)?;
         let (id, text) = (entry.id, Some(entry.text));
         let change = Change { id, text, old: None, subject, file: file.path() };
         keep(file, &after, change, show)
@@ -185,8 +184,8 @@ impl Memory {
         Err(format!("there is no entry with the id {id}; recall lists the entries and their ids"))
     }
 
-    /// The entries that contain all words of a query.
-    pub(super) fn recall(&self, query: &str) -> Result<String, String> {
+    /// What contains all words of a query: entries and texts of the user. At most `max` bytes of it are returned.
+    pub(super) fn recall(&self, query: &str, max: usize) -> Result<String, String> {
         let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
         let fits = |text: &str| {
             let text = text.to_lowercase();
@@ -199,13 +198,13 @@ impl Memory {
             for it in notes::entries(&text).into_iter().filter(|it| fits(&it.text)) {
                 lines.push(format!("[{}] {} ({name}): {}", it.id, it.date, it.text));
             }
-            let own = notes::own_lines(&text).into_iter().filter(|it| fits(it));
+            let own = notes::own_texts(&text).into_iter().filter(|it| fits(it));
             lines.extend(own.map(|it| format!("written by the user ({name}): {it}")));
         }
         Ok(match (lines.is_empty(), words.is_empty()) {
             (true, true) => "Nothing is remembered.".to_owned(),
             (true, false) => "Nothing that is remembered contains these words.".to_owned(),
-            (false, _) => lines.join("\n"),
+            (false, _) => within(&lines, max),
         })
     }
 
@@ -305,6 +304,26 @@ fn file_name(project: &Path) -> String {
 
 fn today() -> String {
     jiff::Zoned::now().date().to_string()
+}
+
+/// The first lines, of at most this many bytes.
+fn within(lines: &[String], max: usize) -> String {
+    let mut size = 0;
+    let fitting = lines.iter().take_while(|line| {
+        size += line.len() + 1;
+        size <= max
+    });
+    let count = fitting.count();
+    let text = match count {
+        0 => beginning(&lines[0], max).to_owned(),
+        _ => lines[..count].join("\n"),
+    };
+    match lines.len() - count {
+        0 => text,
+        more => {
+            format!("{text}\n({more} more are left out. Use words that fewer entries contain.)")
+        }
+    }
 }
 
 /// The beginning of a text, of at most this many bytes.

@@ -42,11 +42,36 @@ pub(super) fn entries(file: &str) -> Vec<Entry> {
     file.lines().filter_map(Entry::read).collect()
 }
 
-/// What the user has written into a file: list items without an id.
-pub(super) fn own_lines(file: &str) -> Vec<&str> {
-    let lines = file.lines().map(str::trim);
-    let items = lines.filter(|it| it.starts_with("- ") || it.starts_with("* "));
-    items.filter(|it| Entry::read(it).is_none()).collect()
+/// What the user has written into a file: headings, list items and paragraphs, each as one line.
+pub(super) fn own_texts(file: &str) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    // Whether the next line may belong to the last text.
+    let mut is_open = false;
+    for line in file.lines().map(str::trim) {
+        let is_heading = line.starts_with('#');
+        if line.is_empty()
+            || line == ABOUT
+            || line.starts_with(HEADING)
+            || Entry::read(line).is_some()
+        {
+            is_open = false;
+        } else if is_open && !is_heading && !is_item(line) {
+            let last = texts.last_mut().expect("it is open");
+            last.push(' ');
+            last.push_str(line);
+        } else {
+            texts.push(line.to_owned());
+            is_open = !is_heading;
+        }
+    }
+    texts
+}
+
+/// Whether a line is the beginning of a list item.
+fn is_item(line: &str) -> bool {
+    let number = line.trim_start_matches(|it: char| it.is_ascii_digit());
+    let is_numbered = number.len() < line.len() && number.starts_with([')', '.']);
+    line.starts_with("- ") || line.starts_with("* ") || line.starts_with("+ ") || is_numbered
 }
 
 /// A text in one line, without control characters.
@@ -97,15 +122,15 @@ fn is_invisible(character: char) -> bool {
     )
 }
 
-/// Adds an entry at the end.
-pub(super) fn added(file: &str, heading: &str, entry: &Entry) -> Result<String, String> {
+/// Adds an entry at the end. A new file gets a heading about the subject.
+pub(super) fn added(file: &str, subject: &str, entry: &Entry) -> Result<String, String> {
     if entries(file).len() >= MAX_ENTRIES {
         return Err(format!(
             "there are {MAX_ENTRIES} entries, which is the most; forget or revise one first"
         ));
     }
     let mut file = match file.is_empty() {
-        true => format!("# {heading}\n\n{ABOUT}\n\n"),
+        true => format!("{HEADING}{subject}\n\n{ABOUT}\n\n"),
         false => file.to_owned(),
     };
     let end = line_end(&file);
@@ -116,6 +141,8 @@ pub(super) fn added(file: &str, heading: &str, entry: &Entry) -> Result<String, 
     file.push_str(end);
     Ok(file)
 }
+
+const HEADING: &str = "# What the agent remembers about ";
 
 const ABOUT: &str = "Conductor's component `collaborator` writes this file. Each entry is one line. You can edit and \
 delete lines, and write your own. The agent reads the file at the beginning of each session.";
@@ -196,7 +223,7 @@ mod tests {
         let hand_made =
             "My notes\r\n\t- tea \r\n- [k7q2] 2026-11-01: Likes  tea.\r\n\r\n* [ab] x\r\nend";
         assert_eq!(entries(hand_made).len(), 1);
-        assert_eq!(own_lines(hand_made), ["- tea", "* [ab] x"]);
+        assert_eq!(own_texts(hand_made), ["My notes", "- tea", "* [ab] x end"]);
         let revised = revised(hand_made, &entry("k7q2", "Likes coffee.")).expect("it is there");
         assert_eq!(
             revised,
@@ -207,6 +234,27 @@ mod tests {
         let added = added(hand_made, "x", &entry("bbbb", "New")).expect("there is room");
         assert_eq!(added, format!("{hand_made}\r\n- [bbbb] 2026-11-18: New\r\n"));
         assert_eq!(super::without(hand_made, "none"), None);
+    }
+
+    #[test]
+    fn headings_paragraphs_and_lists_of_the_user_are_texts() {
+        let file = added("", "the person", &entry("k7q2", "Likes tea.")).expect("there is room");
+        assert_eq!(own_texts(&file), Vec::<String>::new(), "all of it is ours");
+        let file = format!(
+            "{file}A paragraph of\ntwo lines.\n\n## Tools\nUse `just`.\n1. one\n   more\n2) two\n+ three\n\nv1.2 only\n"
+        );
+        assert_eq!(
+            own_texts(&file),
+            [
+                "A paragraph of two lines.",
+                "## Tools",
+                "Use `just`.",
+                "1. one more",
+                "2) two",
+                "+ three",
+                "v1.2 only"
+            ]
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Engine {
             return Ok(PromptResponse::new(StopReason::Refusal));
         }
         let waiting = self.sessions.with(&session, |it| std::mem::take(&mut it.state.context));
-        waiting.iter().rev().for_each(|text| prompt.prepend_text(text.as_str()));
+        waiting.iter().for_each(|text| prompt.add_context(text.as_str()));
         reply.context.iter().for_each(|text| prompt.append_text(text.as_str()));
         if self.has_hooks() {
             self.transcript(&next, &session, "user", Some(&text));

@@ -202,9 +202,7 @@ impl Reminders {
     pub(super) fn on_prompt(&self, session: &str) -> Vec<String> {
         let mut table = self.table();
         table.turns.remove(session);
-        let mut texts = table.for_prompt.remove(session).unwrap_or_default();
-        texts.reverse();
-        texts
+        table.for_prompt.remove(session).unwrap_or_default()
     }
 
     /// What `conductor status` shows.

@@ -21,7 +21,7 @@ pub(super) struct Tour {
 pub(super) struct Section {
     /// A heading.
     pub(super) heading: Option<String>,
-    /// A text in Markdown. HTML in it is shown as text.
+    /// A text in Markdown. HTML in it is shown as text. Links such as `src/a.rs#L2` open the file.
     pub(super) markdown: Option<String>,
     /// Places in the code.
     pub(super) code: Vec<Place>,

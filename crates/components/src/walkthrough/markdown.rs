@@ -1,12 +1,24 @@
 //! Converts Markdown to the HTML of a panel. HTML in the Markdown is shown as text.
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use std::path::{Path, PathBuf};
 
-/// Converts a text.
-pub(super) fn to_html(markdown: &str) -> String {
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use web::project::path_of_url;
+
+use super::places;
+
+/// Converts a text. Links to files in the folder become links to files.
+pub(super) fn to_html(markdown: &str, folder: &Path) -> String {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut writer = Writer::default();
+    let mut writer = Writer {
+        folder,
+        html: String::new(),
+        code: None,
+        is_in_table_head: false,
+        links: Vec::new(),
+        images: 0,
+    };
     Parser::new_ext(markdown, options).for_each(|event| writer.write(event));
     writer.html
 }
@@ -43,8 +55,9 @@ pub(super) fn code_block(language: &str, code: &str) -> String {
     }
 }
 
-#[derive(Default)]
-struct Writer {
+struct Writer<'a> {
+    /// The folder of the session.
+    folder: &'a Path,
     html: String,
     /// The language and the text of the block of code that is open.
     code: Option<(String, String)>,
@@ -55,7 +68,7 @@ struct Writer {
     images: usize,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn write(&mut self, event: Event<'_>) {
         match event {
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
@@ -119,18 +132,13 @@ impl Writer {
     /// Links to web pages and to files of the project are links. All others are text.
     fn start_link(&mut self, url: &str) {
         let is_web = url.starts_with("https://") || url.starts_with("http://");
-        let has_scheme = url.split(['/', '#']).next().is_some_and(|it| it.contains(':'));
-        let is_file = !has_scheme && !url.is_empty() && !url.starts_with(['/', '#', '\\']);
+        let file = if is_web { None } else { file_of(url, self.folder) };
         if is_web {
             self.push(&format!("<a href=\"{}\">", escape(url)));
-        } else if is_file {
-            let (path, line) = match url.split_once("#L") {
-                Some((path, line)) => (path, line.parse::<u32>().ok()),
-                None => (url.split('#').next().unwrap_or_default(), None),
-            };
-            self.push(&file_link(path, line));
+        } else if let Some((path, line)) = &file {
+            self.push(&file_link(path, *line));
         }
-        self.links.push(is_web || is_file);
+        self.links.push(is_web || file.is_some());
     }
 
     fn end(&mut self, tag: TagEnd) {
@@ -163,6 +171,60 @@ impl Writer {
             TagEnd::Image => self.images = self.images.saturating_sub(1),
             _ => {}
         }
+    }
+}
+
+/// The path in the folder and the line of a link such as `src/a.rs#L2-L3`, `src/a.rs:2` or `file:///project/src/a.rs`.
+/// `None` if it is no link to a file of the folder.
+fn file_of(url: &str, folder: &Path) -> Option<(String, Option<u32>)> {
+    let (path, fragment) = url.split_once('#').unwrap_or((url, ""));
+    let (path, line) = match fragment.strip_prefix('L').and_then(first_number) {
+        Some(line) => (path, Some(line)),
+        None => split_line(path),
+    };
+    let is_other = path.is_empty() || path.starts_with(['\\', '?']) || path.starts_with("//");
+    let path = match path.starts_with("file://") {
+        true => path_of_url(path)?,
+        // Another scheme, or the name of another machine.
+        false if is_other || path.split('/').next().is_some_and(|it| it.contains(':')) => {
+            return None;
+        }
+        false => decoded(path),
+    };
+    let inside = places::relative(folder, &path)?;
+    let path = places::shown(&inside);
+    (!path.is_empty()).then_some((path, line))
+}
+
+/// The number at the start of a text: 2 for `2-L3`. Lines begin with 1.
+fn first_number(text: &str) -> Option<u32> {
+    let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok().filter(|line| *line > 0)
+}
+
+/// Splits the line from a path such as `a.rs:2`, `a.rs:2-3` or `a.rs:2:5`.
+fn split_line(path: &str) -> (&str, Option<u32>) {
+    let is_place = |it: &str| {
+        it.starts_with(|it: char| it.is_ascii_digit())
+            && it.bytes().all(|it| it.is_ascii_digit() || it == b'-' || it == b':')
+    };
+    let name = path.rfind('/').map_or(0, |slash| slash + 1);
+    match path[name..].split_once(':') {
+        Some((file, place)) if !file.is_empty() && is_place(place) => {
+            (&path[..name + file.len()], first_number(place))
+        }
+        _ => (path, None),
+    }
+}
+
+/// A path without percent-encoding. What is not valid stays as it is.
+fn decoded(path: &str) -> PathBuf {
+    let is_absolute = path.starts_with('/');
+    let decoded = path_of_url(&format!("file://{}{path}", if is_absolute { "" } else { "/" }));
+    match decoded {
+        Some(decoded) if is_absolute => decoded,
+        Some(decoded) => decoded.strip_prefix("/").map(Path::to_owned).unwrap_or(decoded),
+        None => PathBuf::from(path),
     }
 }
 
@@ -207,7 +269,46 @@ mod tests {
             ),
             ("![picture](https://a.example/x.png)", "<p>picture</p>\n"),
         ] {
-            assert_eq!(to_html(markdown), html, "{markdown}");
+            assert_eq!(to_html(markdown, Path::new("/p")), html, "{markdown}");
+        }
+    }
+
+    #[test]
+    fn links_to_files_of_the_folder_have_a_path_and_a_line() {
+        for (link, path, line) in [
+            ("src/a.rs#L2-L3", "src/a.rs", Some(2)),
+            ("src/a.rs#L2-3", "src/a.rs", Some(2)),
+            ("src/a.rs#L2C5", "src/a.rs", Some(2)),
+            ("src/a.rs:2", "src/a.rs", Some(2)),
+            ("a.rs:2", "a.rs", Some(2)),
+            ("src/a.rs:2:5", "src/a.rs", Some(2)),
+            ("src/a.rs:2-3", "src/a.rs", Some(2)),
+            ("src/a.rs#L0", "src/a.rs", None),
+            ("src/a.rs#part", "src/a.rs", None),
+            ("./src/../a.rs", "a.rs", None),
+            ("my%20file%23.rs#L2", "my file#.rs", Some(2)),
+            ("100%.rs", "100%.rs", None),
+            ("/p/src/a.rs:2", "src/a.rs", Some(2)),
+            ("file:///p/src/my%20a.rs#L2", "src/my a.rs", Some(2)),
+            ("<src/my a.rs>", "src/my a.rs", None),
+        ] {
+            let line = line.map(|it| format!(" data-line=\"{it}\"")).unwrap_or_default();
+            let html = format!("<p><a class=\"c-file\" data-file=\"{path}\"{line}>x</a></p>\n");
+            assert_eq!(to_html(&format!("[x]({link})"), Path::new("/p")), html, "{link}");
+        }
+        for link in [
+            "/etc/passwd:2",
+            "../a.rs",
+            "%2e%2e/a.rs",
+            "//host/a.rs",
+            "file://host/p/a.rs",
+            "file:///etc/passwd",
+            "vscode://file/p/a.rs:2",
+            "mailto:a@b.example",
+            "#L2",
+            ".",
+        ] {
+            assert_eq!(to_html(&format!("[x]({link})"), Path::new("/p")), "<p>x</p>\n", "{link}");
         }
     }
 
@@ -229,7 +330,7 @@ mod tests {
                 "<pre class=\"c-code\" data-language=\"&quot;&gt;&lt;script&gt;\"><code>x</code></pre>\n",
             ),
         ] {
-            assert_eq!(to_html(markdown), html, "{markdown}");
+            assert_eq!(to_html(markdown, Path::new("/p")), html, "{markdown}");
         }
     }
 }

@@ -123,11 +123,7 @@ fn find_one(
         code.push(format!("… {} more lines", length - MAX_LINES));
     }
     Ok(FoundPlace {
-        path: inside
-            .components()
-            .map(|it| it.as_os_str().to_string_lossy())
-            .collect::<Vec<_>>()
-            .join("/"),
+        path: shown(&inside),
         file: folder.join(&inside),
         first,
         last,
@@ -136,13 +132,31 @@ fn find_one(
     })
 }
 
-/// The path relative to the folder. `None` if it is outside, as far as its text tells.
-fn relative(folder: &Path, path: &Path) -> Option<PathBuf> {
+/// A relative path with `/` between its parts.
+pub(super) fn shown(inside: &Path) -> String {
+    let parts = inside.components().map(|it| it.as_os_str().to_string_lossy());
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// The path relative to the folder. `None` if it is outside, as far as its text tells. An absolute path may lead to the
+/// folder in another way, over a symbolic link.
+pub(super) fn relative(folder: &Path, path: &Path) -> Option<PathBuf> {
+    if !path.is_absolute() {
+        return inside(path);
+    }
+    if let Ok(path) = path.strip_prefix(folder) {
+        return inside(path);
+    }
+    let folder = folder.canonicalize().ok()?;
+    if let Ok(path) = path.strip_prefix(&folder) {
+        return inside(path);
+    }
+    inside(path.canonicalize().ok()?.strip_prefix(&folder).ok()?)
+}
+
+/// A relative path without `.` and `..`. `None` if it leads out of its folder.
+fn inside(path: &Path) -> Option<PathBuf> {
     use std::path::Component;
-    let path = match path.is_absolute() {
-        true => path.strip_prefix(folder).ok()?,
-        false => path,
-    };
     let mut inside = PathBuf::new();
     for part in path.components() {
         match part {
@@ -195,5 +209,23 @@ mod tests {
         ] {
             assert_eq!(relative(folder, Path::new(given)), found.map(PathBuf::from), "{given}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_is_a_symbolic_link_has_two_names() {
+        let base = std::env::temp_dir().join(format!("places-link-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&base);
+        let real = base.join("real");
+        std::fs::create_dir_all(real.join("src")).expect("a folder");
+        std::fs::write(real.join("src/a.rs"), "").expect("a file");
+        let [link, other] = ["link", "other"].map(|it| base.join(it));
+        std::os::unix::fs::symlink(&real, &link).expect("a link");
+        std::os::unix::fs::symlink(&real, &other).expect("a link");
+        for (folder, file) in [(&link, &real), (&real, &link), (&link, &other)] {
+            let found = relative(folder, &file.join("src/a.rs"));
+            assert_eq!(found.as_deref(), Some(Path::new("src/a.rs")), "{folder:?} {file:?}");
+        }
+        assert_eq!(relative(&link, &base.join("src/a.rs")), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Shows a walkthrough, waits for the user's answers, and removes it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use acp_proxy::scp::{Capabilities, Range, ShowComment, ShowPanel};
@@ -31,22 +32,24 @@ const MAX_QUESTION: usize = 200;
 #[derive(Debug, Clone, Copy)]
 struct Surface {
     panel: bool,
-    /// Whether the user can answer in the panel.
+    /// Whether the user can answer in the panel, and reply to comments.
     events: bool,
+    /// Comments of SCP 1.0 have no text, and cannot be removed. They show where something is said.
     comments: bool,
 }
 
 impl Surface {
     fn of(editor: &Capabilities) -> Surface {
         let events = editor.has_additions();
-        // Comments of SCP 1.0 have no text.
-        Surface { panel: editor.html_panel, events, comments: editor.file_comment && events }
+        Surface { panel: editor.html_panel, events, comments: editor.file_comment }
     }
 }
 
 /// A walkthrough that is being shown.
 struct Presentation<'a> {
     tour: &'a Tour,
+    /// The folder of the session.
+    folder: &'a Path,
     places: &'a [FoundPlace],
     session: &'a str,
     /// The id of the panel.
@@ -65,7 +68,7 @@ impl Presentation<'_> {
     ) -> Result<Option<String>> {
         let mut problems = Vec::new();
         if surface.panel {
-            let html = show::html(self.tour, self.places, &Answers::new(), widgets);
+            let html = show::html(self.tour, self.folder, self.places, &Answers::new(), widgets);
             let title = self.tour.title.trim();
             let panel = ShowPanel::new(&self.id, title, html).in_session(self.session);
             let answer = answered(self.context.show_panel(panel)).await;
@@ -113,7 +116,7 @@ impl Presentation<'_> {
 
     /// Shows the answers in the panel, in place of the questions.
     async fn show_answers(&self, answers: &Answers) {
-        let html = show::html(self.tour, self.places, answers, Widgets::Ask);
+        let html = show::html(self.tour, self.folder, self.places, answers, Widgets::Ask);
         let panel = ShowPanel::update(&self.id).contents(html).in_session(self.session);
         // The answers are what matters.
         drop(answered(self.context.show_panel(panel)).await);
@@ -128,22 +131,23 @@ impl Walkthrough {
         context: &ToolContext,
     ) -> Result<ToolOutput> {
         tour.check()?;
-        let places = places::find(&self.tours.0.cwd(session), tour.places())?;
+        let folder = self.tours.0.cwd(session);
+        let places = places::find(&folder, tour.places())?;
         let mut surface = Surface::of(&context.editor_capabilities());
         let title = tour.title.trim();
         let comments = match surface.comments {
-            true => comments(session, title, &places),
+            true => comments(session, title, &places, surface.events),
             false => Vec::new(),
         };
         let questions = tour.questions().map(|it| it.text.chars().take(MAX_QUESTION).collect());
         let ids = comments.iter().map(|it| it.id.clone()).collect();
         let mut end = self.turn_ends.begin(session, TOOL);
-        let old = self.tours.add(session, title, questions.collect(), ids)?;
-        let has_questions = tour.questions().next().is_some();
         let can_answer = surface.panel && surface.events;
+        let old = self.tours.add(session, title, questions.collect(), ids, can_answer)?;
+        let has_questions = tour.questions().next().is_some();
         let waits = tour.wait.unwrap_or(has_questions)
             && !self.wait.0.is_zero()
-            && (can_answer || !has_questions && !comments.is_empty());
+            && (can_answer || !has_questions && surface.events && !comments.is_empty());
         let widgets = match (can_answer, waits) {
             (true, true) => Widgets::AskAndWait,
             (true, false) => Widgets::Ask,
@@ -152,7 +156,8 @@ impl Walkthrough {
         // The wait begins first, so that no answer comes before it.
         let reply = waits.then(|| self.tours.wait(session, title));
         let id = Subject::panel(session, title).id();
-        let presentation = Presentation { tour: &tour, places: &places, session, id, context };
+        let presentation =
+            Presentation { tour: &tour, folder: &folder, places: &places, session, id, context };
         let showing = async {
             match clear_comments(context, old).await {
                 Ok(()) => presentation.show(&mut surface, comments, widgets).await,
@@ -173,12 +178,16 @@ impl Walkthrough {
                     && let Ok(Reply { answers, comments, .. }) = reply.await
                 {
                     self.tours.keep_unread(session, title, answers, comments);
+                    self.announce(session, context);
                 }
                 let cancelled = "the call was cancelled before the whole walkthrough was shown";
                 return Err(failed.and_then(Result::err).unwrap_or_else(|| cancelled.into()));
             }
         };
-        let is_answerable = surface.panel && surface.events || !has_questions && surface.comments;
+        if !surface.panel {
+            self.tours.has_no_panel(session, title);
+        }
+        let is_answerable = surface.events && (surface.panel || !has_questions && surface.comments);
         let Some(reply) = reply.filter(|_| is_answerable) else {
             return shown(&tour, surface, problem.as_deref());
         };
@@ -187,7 +196,13 @@ impl Walkthrough {
         if is_over {
             presentation.show_answers(&reply.answers).await;
         }
-        self.result(&tour, session, reply, problem.as_deref())
+        if reply.ending == Ending::Cancelled {
+            let Reply { answers, comments, .. } = reply;
+            self.tours.keep_unread(session, title, answers, comments);
+            self.announce(session, context);
+            return Err("the walkthrough is shown, but the wait for the user was cancelled".into());
+        }
+        self.result(&tour, reply, problem.as_deref())
     }
 
     /// Waits until the user has answered, the call or the turn is over, or the time is over.
@@ -222,19 +237,8 @@ impl Walkthrough {
     }
 
     /// The result of a tool call that has waited.
-    fn result(
-        &self,
-        tour: &Tour,
-        session: &str,
-        reply: Reply,
-        problem: Option<&str>,
-    ) -> Result<ToolOutput> {
+    fn result(&self, tour: &Tour, reply: Reply, problem: Option<&str>) -> Result<ToolOutput> {
         let Reply { ending, answers, comments } = reply;
-        if ending == Ending::Cancelled {
-            let title = tour.title.trim();
-            self.tours.keep_unread(session, title, answers, comments);
-            return Err("the walkthrough is shown, but the wait for the user was cancelled".into());
-        }
         let (status, first) = match ending {
             Ending::Answered if answers.is_empty() && comments.is_empty() => {
                 ("answered", "The user has read the walkthrough.".to_owned())
@@ -286,7 +290,8 @@ impl Walkthrough {
             let cleared = answered(context.clear_panel(Subject::panel(session, title).id())).await;
             cleared.unwrap_or_else(|| Err(LATE.into()))?;
         }
-        Ok(match (is_known, surface.panel || surface.comments) {
+        let can_remove = surface.panel || surface.comments && surface.events;
+        Ok(match (is_known, can_remove) {
             (_, false) => "The walkthrough was shown in the chat, where it stays.".to_owned(),
             (true, true) => format!("The walkthrough \"{title}\" is closed."),
             (false, true) => format!("There is no walkthrough \"{title}\" any more."),
@@ -321,7 +326,12 @@ fn output(text: String, mut structured: Value) -> Result<ToolOutput> {
 }
 
 /// The comments of the places. Places with the same lines are one comment.
-fn comments(session: &str, title: &str, places: &[FoundPlace]) -> Vec<ShowComment> {
+fn comments(
+    session: &str,
+    title: &str,
+    places: &[FoundPlace],
+    can_reply: bool,
+) -> Vec<ShowComment> {
     let mut comments: Vec<ShowComment> = Vec::new();
     for place in places {
         let Some(text) = &place.comment else { continue };
@@ -335,7 +345,8 @@ fn comments(session: &str, title: &str, places: &[FoundPlace]) -> Vec<ShowCommen
             false => Range::lines(place.first, place.last),
         };
         let comment = ShowComment::new(id, file_url(&place.file), range, text);
-        comments.push(comment.with_replies().in_session(session));
+        let comment = ShowComment { can_reply, ..comment };
+        comments.push(comment.in_session(session));
     }
     comments
 }

@@ -1,6 +1,7 @@
 //! A walkthrough as the HTML of a panel, and as Markdown for the chat.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::input::{Question, Section, Tour};
 use super::markdown::{code_block, escape, file_link, to_html};
@@ -38,9 +39,10 @@ pub(super) fn question_of(widget: &str) -> Option<usize> {
     name.strip_prefix('q')?.parse().ok().filter(|number| *number > 0)
 }
 
-/// The HTML of a panel.
+/// The HTML of a panel. Links to files in the folder open them.
 pub(super) fn html(
     tour: &Tour,
+    folder: &Path,
     places: &[FoundPlace],
     answers: &Answers,
     widgets: Widgets,
@@ -52,25 +54,29 @@ pub(super) fn html(
         if let Some(heading) = &section.heading {
             html.push_str(&format!("<h2>{}</h2>\n", escape(heading.trim())));
         }
-        section.markdown.iter().for_each(|it| html.push_str(&to_html(it)));
-        places.by_ref().take(section.code.len()).for_each(|it| html.push_str(&place_html(it)));
+        section.markdown.iter().for_each(|it| html.push_str(&to_html(it, folder)));
+        places
+            .by_ref()
+            .take(section.code.len())
+            .for_each(|it| html.push_str(&place_html(it, folder)));
         section.diff.iter().for_each(|it| html.push_str(&code_block("diff", it)));
         section.mermaid.iter().for_each(|it| html.push_str(&code_block("mermaid", it)));
         if let Some(question) = &section.question {
             number += 1;
-            html.push_str(&question_html(question, number, answers.get(&number), widgets));
+            let text = to_html(&question.text, folder);
+            html.push_str(&question_html(question, &text, number, answers.get(&number), widgets));
         }
         html.push_str("</div>\n");
     }
     if widgets == Widgets::AskAndWait {
         html.push_str(&format!(
-            "<div class=\"c-row\"><button class=\"c-button\" data-widget=\"{DONE}\">Done</button></div>\n"
+            "<div class=\"c-row\"><button class=\"c-button\" data-widget=\"{DONE}\" data-submit=\"\">Done</button></div>\n"
         ));
     }
     html
 }
 
-fn place_html(place: &FoundPlace) -> String {
+fn place_html(place: &FoundPlace, folder: &Path) -> String {
     let link = file_link(&place.path, Some(place.first));
     let code = code_block(place.language(), &place.code);
     let count = place.last - place.first + 1;
@@ -81,7 +87,8 @@ fn place_html(place: &FoundPlace) -> String {
         ),
         false => code,
     };
-    let comment = place.comment.as_deref().map(to_html).unwrap_or_default();
+    let comment = place.comment.as_deref().map(|it| to_html(it, folder));
+    let comment = comment.unwrap_or_default();
     format!(
         "<div class=\"c-card\">\n<p>{link}{}</a></p>\n{code}{comment}</div>\n",
         escape(&place.name())
@@ -90,11 +97,11 @@ fn place_html(place: &FoundPlace) -> String {
 
 fn question_html(
     question: &Question,
+    text: &str,
     number: usize,
     answer: Option<&String>,
     widgets: Widgets,
 ) -> String {
-    let text = to_html(&question.text);
     let name = widget(number);
     let body = match answer {
         Some(answer) => {

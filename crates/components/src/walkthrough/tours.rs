@@ -1,13 +1,18 @@
 //! The walkthroughs that are shown, and what the user has answered.
 
+use std::collections::BTreeMap;
+
 use tokio::sync::oneshot;
 
 use super::ids::Subject;
 use super::show::Answers;
-use crate::sessions::Sessions;
+use crate::sessions::{Origin, Sessions};
 
-/// How many walkthroughs a session has at once.
+/// How many walkthroughs a session has at once in panels that the user can close.
 const MAX_TOURS: usize = 16;
+
+/// How many others are remembered, for their comments. The oldest ones are forgotten.
+const MAX_OTHERS: usize = 64;
 
 /// How many texts of a session wait for its next prompt. The oldest ones are dropped.
 const MAX_TEXTS: usize = 32;
@@ -24,6 +29,8 @@ pub(super) struct SessionState {
     tours: Vec<ShownTour>,
     /// Texts for the next prompt.
     texts: Vec<String>,
+    /// Whether the user knows that they wait.
+    is_announced: bool,
     /// How many turns answers have started since the last prompt of the user.
     turns: u32,
 }
@@ -35,6 +42,8 @@ struct ShownTour {
     /// The texts of the questions, shortened.
     questions: Vec<String>,
     comments: Vec<ShownComment>,
+    /// Whether it is in a panel that the user can close, and is not closed.
+    is_open: bool,
     waiting: Option<Waiting>,
 }
 
@@ -49,8 +58,22 @@ struct ShownComment {
 #[derive(Debug)]
 struct Waiting {
     end: oneshot::Sender<Reply>,
-    answers: Answers,
+    answers: BTreeMap<usize, Answer>,
     comments: Vec<(String, String)>,
+}
+
+/// What the user answers to a question: a choice, a text, or both.
+#[derive(Debug, Default)]
+struct Answer {
+    choice: Option<String>,
+    text: Option<String>,
+}
+
+/// How a question is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AnswerKind {
+    Choice,
+    Text,
 }
 
 /// How a wait ends.
@@ -93,18 +116,21 @@ impl Tours {
         self.0.with(session, |it| act(&mut it.state))
     }
 
-    /// A walkthrough is about to be shown. Returns the ids of the comments of one with the same title, which are no longer
-    /// needed.
+    /// A walkthrough is about to be shown, in a panel that the user can close or elsewhere. Returns the ids of the comments
+    /// of one with the same title and of forgotten ones, which are no longer needed.
     pub(super) fn add(
         &self,
         session: &str,
         title: &str,
         questions: Vec<String>,
         comments: Vec<String>,
+        is_open: bool,
     ) -> Result<Vec<String>, String> {
         self.with(session, |state| {
             let known = state.tours.iter().position(|it| it.title == title);
-            if known.is_none() && state.tours.len() >= MAX_TOURS {
+            let is_open_now = known.is_some_and(|index| state.tours[index].is_open);
+            let open = state.tours.iter().filter(|it| it.is_open).count();
+            if is_open && !is_open_now && open >= MAX_TOURS {
                 return Err(format!(
                     "there are {MAX_TOURS} walkthroughs in this session; use the title of one of them to replace it, or close one with close_walkthrough"
                 ));
@@ -114,14 +140,20 @@ impl Tours {
                 waiting.end(Ending::Cancelled);
             }
             let gone = old.comments.iter().map(|it| &it.id).filter(|it| !comments.contains(it));
-            let gone = gone.cloned().collect();
+            let mut gone: Vec<String> = gone.cloned().collect();
             let title = title.to_owned();
             let has_replies = |id: &String| old.comments.iter().any(|it| it.id == *id && it.has_replies);
             let comments = comments.into_iter().map(|id| ShownComment { has_replies: has_replies(&id), id });
             let comments = comments.collect();
-            state.tours.push(ShownTour { title, questions, comments, waiting: None });
+            state.tours.push(ShownTour { title, questions, comments, is_open, waiting: None });
+            gone.extend(state.forget_oldest());
             Ok(gone)
         })
+    }
+
+    /// A walkthrough is not in a panel: the editor could not show it.
+    pub(super) fn has_no_panel(&self, session: &str, title: &str) {
+        self.0.with_known(session, |it| it.state.find(title).map(|it| it.is_open = false));
     }
 
     /// Forgets a walkthrough. Returns the ids of its comments, if it is known.
@@ -138,7 +170,7 @@ impl Tours {
     pub(super) fn wait(&self, session: &str, title: &str) -> oneshot::Receiver<Reply> {
         let (end, receiver) = oneshot::channel();
         self.with(session, |state| {
-            let waiting = Waiting { end, answers: Answers::new(), comments: Vec::new() };
+            let waiting = Waiting { end, answers: BTreeMap::new(), comments: Vec::new() };
             if let Some(tour) = state.find(title) {
                 tour.waiting = Some(waiting);
             }
@@ -166,7 +198,8 @@ impl Tours {
             }
         });
         for (session, title, waiting) in unread {
-            self.keep_unread(&session, &title, waiting.answers, waiting.comments);
+            let answers = written(waiting.answers);
+            self.keep_unread(&session, &title, answers, waiting.comments);
         }
     }
 
@@ -179,7 +212,7 @@ impl Tours {
         comments: Vec<(String, String)>,
     ) {
         for (number, answer) in answers {
-            self.answer(session, title, number, &answer);
+            self.answer(session, title, number, AnswerKind::Text, &answer);
         }
         for (place, text) in comments {
             self.reply(session, title, &place, &text);
@@ -187,7 +220,14 @@ impl Tours {
     }
 
     /// The user has answered a question.
-    pub(super) fn answer(&self, session: &str, title: &str, number: usize, answer: &str) -> Taken {
+    pub(super) fn answer(
+        &self,
+        session: &str,
+        title: &str,
+        number: usize,
+        kind: AnswerKind,
+        answer: &str,
+    ) -> Taken {
         let answer = shortened(answer);
         self.with(session, |state| {
             let tour = state.find(title);
@@ -195,7 +235,11 @@ impl Tours {
             if let Some(tour) = tour
                 && let Some(mut waiting) = tour.take_waiting()
             {
-                waiting.answers.insert(number, answer);
+                let given = waiting.answers.entry(number).or_default();
+                match kind {
+                    AnswerKind::Choice => given.choice = Some(answer),
+                    AnswerKind::Text => given.text = Some(answer),
+                }
                 match waiting.answers.len() >= tour.questions.len() {
                     true => waiting.end(Ending::Answered),
                     false => tour.waiting = Some(waiting),
@@ -238,14 +282,17 @@ impl Tours {
     }
 
     /// The user has closed the panel: the walkthrough is over. Returns the ids of its comments without replies, which are
-    /// no longer needed.
+    /// no longer needed. Those with replies stay until the agent removes them.
     pub(super) fn close(&self, session: &str, title: &str) -> Vec<String> {
         self.end_wait(session, title, Ending::Closed);
         let gone = self.0.with_known(session, |it| {
-            let tours = &mut it.state.tours;
-            let index = tours.iter().position(|it| it.title == title)?;
-            let unanswered = tours.remove(index).comments.into_iter().filter(|it| !it.has_replies);
-            Some(unanswered.map(|it| it.id).collect())
+            let tour = it.state.find(title)?;
+            tour.is_open = false;
+            let comments = std::mem::take(&mut tour.comments).into_iter();
+            let (kept, gone): (Vec<_>, Vec<_>) = comments.partition(|it| it.has_replies);
+            tour.comments = kept;
+            it.state.tours.retain(|it| it.is_open || it.title != title || !it.comments.is_empty());
+            Some(gone.into_iter().map(|it| it.id).collect())
         });
         gone.flatten().unwrap_or_default()
     }
@@ -254,6 +301,7 @@ impl Tours {
     pub(super) fn on_prompt(&self, session: &str) -> Vec<String> {
         let texts = self.0.with_known(session, |it| {
             it.state.turns = 0;
+            it.state.is_announced = false;
             std::mem::take(&mut it.state.texts)
         });
         texts.unwrap_or_default()
@@ -267,8 +315,20 @@ impl Tours {
                 return None;
             }
             state.turns += 1;
+            state.is_announced = false;
             Some(std::mem::take(&mut state.texts))
         })?
+    }
+
+    /// Whether the user has to be told that texts wait for the next prompt. It is so once for each prompt. A session that
+    /// the component has not seen may not exist any more.
+    pub(super) fn begin_announcement(&self, session: &str) -> bool {
+        let is_due = self.0.with_known(session, |it| {
+            let state = &mut it.state;
+            let is_due = it.origin != Origin::Unknown && !state.texts.is_empty();
+            is_due && !std::mem::replace(&mut state.is_announced, true)
+        });
+        is_due.unwrap_or_default()
     }
 
     /// The turn has failed: the texts wait for the next prompt.
@@ -283,7 +343,8 @@ impl Tours {
     pub(super) fn count(&self) -> (usize, usize) {
         let (mut tours, mut texts) = (0, 0);
         self.0.for_each(|_, it| {
-            tours += it.state.tours.len();
+            tours +=
+                it.state.tours.iter().filter(|it| it.is_open || !it.comments.is_empty()).count();
             texts += it.state.texts.len();
         });
         (tours, texts)
@@ -293,6 +354,23 @@ impl Tours {
 impl SessionState {
     fn find(&mut self, title: &str) -> Option<&mut ShownTour> {
         self.tours.iter_mut().find(|it| it.title == title)
+    }
+
+    /// Forgets the oldest walkthroughs that are in no panel. Returns the ids of their comments without replies.
+    fn forget_oldest(&mut self) -> Vec<String> {
+        let others = self.tours.iter().filter(|it| !it.is_open).count();
+        let mut surplus = others.saturating_sub(MAX_OTHERS);
+        let mut gone = Vec::new();
+        self.tours.retain_mut(|tour| {
+            let is_kept = tour.is_open || surplus == 0;
+            if !is_kept {
+                surplus -= 1;
+                let comments = std::mem::take(&mut tour.comments).into_iter();
+                gone.extend(comments.filter(|it| !it.has_replies).map(|it| it.id));
+            }
+            is_kept
+        });
+        gone
     }
 
     fn keep(&mut self, text: String) -> Taken {
@@ -315,8 +393,14 @@ impl Waiting {
     fn end(self, ending: Ending) {
         let Waiting { end, answers, comments, .. } = self;
         // If the call has just ended, nobody reads the answer.
-        drop(end.send(Reply { ending, answers, comments }));
+        drop(end.send(Reply { ending, answers: written(answers), comments }));
     }
+}
+
+/// The answers as texts. A text does not replace a choice.
+fn written(answers: BTreeMap<usize, Answer>) -> Answers {
+    let text = |it: Answer| it.choice.into_iter().chain(it.text).collect::<Vec<_>>().join("; ");
+    answers.into_iter().map(|(number, it)| (number, text(it))).collect()
 }
 
 fn shortened(text: &str) -> String {

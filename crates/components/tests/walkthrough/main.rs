@@ -31,6 +31,8 @@ struct Talk {
     last_id: u64,
 }
 
+const LATE: &str = "\n\nYour answer goes to the agent with your next prompt.\n\n";
+
 const FULL: &str = r#"{"version":"1.1","html_panel":true,"file_comment":true}"#;
 
 impl Talk {
@@ -55,8 +57,12 @@ impl Talk {
     }
 
     fn greet(&mut self) {
+        self.greet_as(&json!({ "name": "test", "version": "1" }));
+    }
+
+    fn greet_as(&mut self, info: &Value) {
         let key = if self.version == 2 { "capabilities" } else { "clientCapabilities" };
-        let params = json!({ "protocolVersion": self.version, key: { "_meta": { "symposium": self.symposium } } });
+        let params = json!({ "protocolVersion": self.version, "clientInfo": info, key: { "_meta": { "symposium": self.symposium } } });
         self.send("editor", json!({ "id": 0, "method": "initialize", "params": params }));
         let id = self.conversation.receive("agent")["id"].clone();
         let mut result = json!({ "protocolVersion": self.version });
@@ -125,12 +131,22 @@ impl Talk {
         let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] });
         self.send("editor", json!({ "id": id, "method": "session/prompt", "params": params }));
         let texts = self.agent_answers_prompt(session);
-        let answer = self.conversation.receive("editor");
-        assert_eq!(answer["id"], id, "{answer}");
+        let mut answer = self.conversation.receive("editor");
+        while answer["id"] != id {
+            assert_eq!(answer["method"], "session/update", "{answer}");
+            answer = self.conversation.receive("editor");
+        }
         if self.version == 2 {
             self.conversation.receive("editor");
         }
         texts
+    }
+
+    /// The editor receives a text for the user.
+    fn shown_text(&mut self) -> String {
+        let update = self.conversation.receive("editor");
+        let text = update["params"]["update"]["content"]["text"].as_str();
+        text.unwrap_or_else(|| panic!("a text: {update}")).to_owned()
     }
 
     fn agent_answers_prompt(&mut self, session: &str) -> Vec<String> {
@@ -179,7 +195,7 @@ fn a_walkthrough_is_one_panel_with_comments_and_returns_the_answers() {
             r#"<pre class="c-mermaid"><code>graph TD; A--&gt;B</code></pre>"#,
             r#"<div class="c-choice" data-widget="q1"><button data-value="the &quot;first&quot;">"#,
             r#"<input class="c-input" data-widget="q1-text""#,
-            r#"<button class="c-button" data-widget="done">Done</button>"#,
+            r#"<button class="c-button" data-widget="done" data-submit="">Done</button>"#,
         ] {
             assert!(html.contains(part), "{part} is missing in:\n{html}");
         }
@@ -219,6 +235,7 @@ fn a_walkthrough_is_one_panel_with_comments_and_returns_the_answers() {
         );
         // Later answers are added to the next prompt, once.
         talk.event(&panel, "q1-text", "input", "the first, after all");
+        assert_eq!(talk.shown_text(), LATE);
         talk.reply(&comment["id"], "And why\nnot?");
         let texts = talk.prompt("s", "hello");
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{FULL, Talk};
+use super::{FULL, LATE, Talk};
 
 fn call_update(status: &str) -> Value {
     let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "mcp.walkthrough.present_walkthrough", "status": status });
@@ -28,6 +28,19 @@ fn the_wait_ends_with_the_panel_the_button_the_turn_and_the_time() {
     talk.event(&panel, "done", "click", "");
     talk.editor_answers("_scp/html_panel/show");
     assert!(talk.result_text().starts_with("The user has read the walkthrough."));
+
+    // What is written in the fields comes with the button. A text does not replace a choice.
+    let question = json!({ "text": "Which?", "choices": ["a", "b"], "free_text": true });
+    let questions = json!([{ "question": question }, { "question": { "text": "Why?" } }, { "question": { "text": "How?" } }]);
+    talk.present(json!({ "title": "T", "sections": questions }));
+    let panel = talk.editor_answers("_scp/html_panel/show");
+    talk.event(&panel, "q1", "choice", "b");
+    let inputs = json!({ "q1-text": "but later", "q2-text": "because", "q3-text": " ", "x": "y" });
+    let click = json!({ "id": panel["id"], "widget": "done", "kind": "click", "inputs": inputs });
+    talk.send("editor", json!({ "method": "_scp/html_panel/event", "params": click }));
+    talk.editor_answers("_scp/html_panel/show");
+    let text = "The user has answered.\n1. Which?\n   Answer: b; but later\n2. Why?\n   Answer: because\n3. How?\n   Answer: (no answer)";
+    assert_eq!(talk.result_text(), text);
 
     // The turn is cancelled: what the user has answered is kept.
     talk.present(short.clone());
@@ -79,10 +92,43 @@ fn a_walkthrough_is_over_when_the_user_closes_its_panel() {
             [0, 1].map(|_| talk.editor_answers("_scp/file_comment/show")["id"].clone());
         assert_eq!(talk.result()["structuredContent"]["status"], "shown");
         talk.reply(&second, "Why?");
+        assert_eq!(talk.shown_text(), LATE);
         let closed = json!({ "id": panel["id"] });
         talk.send("editor", json!({ "method": "_scp/html_panel/closed", "params": closed }));
         assert_eq!(talk.editor_answers("_scp/file_comment/clear")["id"], first);
         talk.reply(&second, "And how?");
+        assert_eq!(talk.prompt("s", "x").len(), 3);
+        // The agent can still remove it.
+        if number % 2 == 0 {
+            talk.call("close_walkthrough", json!({ "title": title }));
+            assert_eq!(talk.editor_answers("_scp/file_comment/clear")["id"], second);
+            talk.editor_answers("_scp/html_panel/clear");
+            assert!(talk.result_text().contains("is closed"));
+        }
+    }
+    // A walkthrough with the same title removes it as well.
+    talk.present(json!({ "title": "T1", "sections": [{ "markdown": "x" }] }));
+    talk.editor_answers("_scp/file_comment/clear");
+    talk.editor_answers("_scp/html_panel/show");
+    talk.result();
+}
+
+#[test]
+fn the_chat_says_once_before_each_prompt_that_late_answers_wait_for_it() {
+    let mut talk = Talk::new("late", &[], FULL, 1);
+    let code = json!([{ "path": "src/a.rs", "line": 1, "comment": "c" }]);
+    talk.present(json!({ "title": "T", "sections": [{ "code": code }] }));
+    let panel = talk.editor_answers("_scp/html_panel/show");
+    let comment = talk.editor_answers("_scp/file_comment/show");
+    talk.result();
+    for _ in 0..2 {
+        talk.reply(&comment["id"], "Why?");
+        assert_eq!(talk.shown_text(), LATE);
+        talk.reply(&comment["id"], "And how?");
+        // The editor receives nothing before this.
+        talk.call("close_walkthrough", json!({ "title": "other" }));
+        assert_ne!(talk.editor_answers("_scp/html_panel/clear")["id"], panel["id"]);
+        talk.result();
         assert_eq!(talk.prompt("s", "x").len(), 3);
     }
 }

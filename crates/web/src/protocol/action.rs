@@ -1,5 +1,7 @@
 //! What a page asks the server to do.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// An action. The comment of each one says what `done.ok` is; otherwise it is null.
@@ -122,6 +124,9 @@ pub enum Action {
         /// The value: a text or true or false.
         #[cfg_attr(test, ts(type = "string | boolean | null"))]
         value: serde_json::Value,
+        /// The texts that a button has sent along, by the name of their input.
+        #[cfg_attr(test, ts(type = "Record<string, string> | null"))]
+        inputs: Option<BTreeMap<String, String>>,
     },
     /// The user has closed a panel.
     ClosePanel {

@@ -88,12 +88,18 @@ async fn what_a_person_does_goes_to_the_owner_with_its_session() {
         widget: "w".to_owned(),
         event: "choice".to_owned(),
         value,
+        inputs: None,
     };
     fixture.act(event(json!("a"))).await.expect("sent");
     let sent = fixture.events.recv().await.expect("an event");
     let expected =
         json!({ "id": "p", "widget": "w", "kind": "choice", "value": "a", "sessionId": "s" });
     assert_eq!((sent.method, sent.params), ("_scp/html_panel/event", expected));
+    let text = json!({ "op": "panelEvent", "panel": "p", "widget": "done", "event": "click", "value": null, "inputs": { "q1": "yes" } });
+    fixture.act(serde_json::from_value(text).expect("an action")).await.expect("sent");
+    let sent = fixture.events.recv().await.expect("an event");
+    let expected = json!({ "id": "p", "widget": "done", "kind": "click", "inputs": { "q1": "yes" }, "sessionId": "s" });
+    assert_eq!(sent.params, expected);
     fixture.act(Action::ClosePanel { panel: "p".to_owned() }).await.expect("closed");
     let sent = fixture.events.recv().await.expect("an event");
     assert_eq!((sent.method, &sent.params["id"]), ("_scp/html_panel/closed", &json!("p")));
