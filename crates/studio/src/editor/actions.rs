@@ -59,6 +59,7 @@ impl Editor {
                 self.cancel_turn(&session);
                 Ok(Value::Null)
             }
+            Action::KillTerminal { terminal, .. } => self.kill_terminal(&terminal),
             Action::Answer { entry, choice, .. } => self.answer_question(&entry, &choice),
             Action::Select { session, select, value } => {
                 return self.select(&session, &select, &value, answer);

@@ -233,10 +233,12 @@ impl Editor {
     pub(super) fn close(&mut self, id: &str, answer: ActionAnswer) {
         self.cancel_turn(id);
         self.cancel_questions(id);
+        self.release_terminals_of(id);
         if self.sessions.remove(id).is_none() {
             let _ = answer.send(Ok(Value::Null));
             return;
         }
+        self.closed.insert(id.to_owned());
         self.topics.clear(&format!("session/{id}"));
         self.topics.remove(SESSIONS, id);
         match self.capability("close") && self.chain.state != "ended" {

@@ -258,6 +258,30 @@ fn a_command_outside_of_the_folder_needs_a_permission_and_is_shown_as_it_runs() 
     assert!(fixture.sent()[0]["error"].to_string().contains("permission denied"));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_closed_session_ends_its_commands_and_gets_no_new_ones() {
+    let mut fixture = Fixture::open();
+    let params = |session: &str| json!({ "sessionId": session, "command": "exec sleep 1000" });
+    fixture.ask(1, "terminal/create", params("s"));
+    fixture.ask(2, "terminal/create", params("other"));
+    assert_eq!(fixture.sent()[1]["result"]["terminalId"], "terminal-2");
+    assert!(matches!(
+        fixture.entry("terminal:terminal-1"),
+        Some(Entry::Terminal { exit: None, .. })
+    ));
+    result(fixture.act(Action::CloseSession { session: "s".to_owned() })).expect("closed");
+    let is_open = |fixture: &Fixture, id: &str| fixture.editor.workspace.terminals().is_open(id);
+    assert!(!is_open(&fixture, "terminal-1") && is_open(&fixture, "terminal-2"));
+    fixture.ask(3, "terminal/create", params("s"));
+    assert!(fixture.sent()[0]["error"].to_string().contains("the session was closed"));
+    fixture.editor.on_agent_end();
+    assert!(!is_open(&fixture, "terminal-2"));
+    let (session, terminal) = ("s".to_owned(), "terminal-1".to_owned());
+    let kill = fixture.act(Action::KillTerminal { session, terminal });
+    assert_eq!(result(kill), Err("the command has ended already".to_owned()));
+}
+
 #[test]
 fn a_request_whose_id_is_null_gets_no_result_of_a_page() {
     let mut fixture = Fixture::open();

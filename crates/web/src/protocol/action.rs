@@ -56,6 +56,13 @@ pub enum Action {
         /// The id of the session.
         session: String,
     },
+    /// Ends the command of a terminal. Its output is kept.
+    KillTerminal {
+        /// The id of the session.
+        session: String,
+        /// The id of the terminal: its entry is `terminal:ID`.
+        terminal: String,
+    },
     /// Answers a question.
     Answer {
         /// The id of the session.
