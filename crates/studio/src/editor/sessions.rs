@@ -239,6 +239,9 @@ impl Editor {
             return;
         }
         self.closed.insert(id.to_owned());
+        // The answer to its prompt may come after the session was opened again.
+        let is_prompt = |it: &Pending| matches!(it, Pending::Prompt { session } if session == id);
+        self.pending.retain(|_, (it, _)| !is_prompt(it));
         self.topics.clear(&format!("session/{id}"));
         self.topics.remove(SESSIONS, id);
         match self.capability("close") && self.chain.state != "ended" {

@@ -382,6 +382,26 @@ fn sessions_are_listed_loaded_and_closed() {
 }
 
 #[test]
+fn a_late_answer_to_a_closed_session_does_not_end_the_turn_of_the_one_that_is_opened_again() {
+    let mut fixture = Fixture::greeted(&json!({ "loadSession": true }));
+    let new = fixture.sent().remove(0);
+    fixture.answer(&new, Ok(json!({ "sessionId": "s" })));
+    result(fixture.prompt("one")).expect("sent");
+    let one = fixture.sent().remove(0);
+    result(fixture.act(Action::CloseSession { session: "s".to_owned() })).expect("closed");
+    fixture.sent();
+    let _open = fixture.act(Action::OpenSession { session: "s".to_owned() });
+    let load = fixture.sent().remove(0);
+    fixture.answer(&load, Ok(json!({})));
+    result(fixture.prompt("two")).expect("sent");
+    let two = fixture.sent().remove(0);
+    fixture.answer(&one, Ok(json!({ "stopReason": "cancelled" })));
+    assert_eq!(fixture.activity(), Some(Activity::Running));
+    fixture.answer(&two, Ok(json!({ "stopReason": "end_turn" })));
+    assert_eq!(fixture.activity(), Some(Activity::Idle));
+}
+
+#[test]
 fn a_prompt_that_is_written_while_a_session_loads_is_sent_afterwards() {
     let mut fixture = Fixture::greeted(&json!({ "loadSession": true }));
     fixture.sent();
