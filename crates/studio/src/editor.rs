@@ -68,7 +68,7 @@ enum Pending {
     Open(Opening),
     Prompt { session: String },
     Set { session: String, select: String, value: Value },
-    List { sessions: Vec<Value> },
+    List { sessions: Vec<Value>, pages: usize },
     Login { name: String },
     Close,
 }
@@ -233,7 +233,7 @@ impl Editor {
             Pending::Set { session, select, value } => {
                 self.on_set(&session, &select, &value, outcome)
             }
-            Pending::List { sessions } => self.on_list(sessions, outcome),
+            Pending::List { sessions, pages } => self.on_list((sessions, pages), outcome),
             Pending::Login { name } => self.on_login(&name, outcome),
             Pending::Close => {
                 outcome.map(|_| Value::Null).map_err(|error| self.describe(&error, "session/close"))
@@ -260,7 +260,7 @@ impl Editor {
                 self.show_chain();
                 self.open(Opening::New, None);
                 if self.can_list() {
-                    self.list(Vec::new(), None, None);
+                    self.list_again(None);
                 }
             }
             Err(error) => {

@@ -45,7 +45,7 @@ impl Editor {
             }
             Action::OpenSession { session } => return self.open_saved(&session, answer),
             Action::ListSessions if self.can_list() => {
-                return self.list(Vec::new(), None, Some(answer));
+                return self.list_again(Some(answer));
             }
             Action::ListSessions => Ok(Value::Null),
             Action::CloseSession { session } => return self.close(&session, answer),

@@ -382,6 +382,37 @@ fn sessions_are_listed_loaded_and_closed() {
 }
 
 #[test]
+fn sessions_of_other_folders_do_not_use_up_the_list() {
+    let mut fixture = Fixture::greeted(&json!({ "sessionCapabilities": { "list": {} } }));
+    let mut asked = fixture.sent().remove(1);
+    let here = std::env::temp_dir().display().to_string();
+    for page in 0..4 {
+        let cwd = if page < 3 { "/another/folder" } else { &here };
+        let listed = (0..100).map(|it| json!({ "sessionId": format!("{page}-{it}"), "cwd": cwd }));
+        let sessions: Vec<Value> = listed.collect();
+        fixture.answer(&asked, Ok(json!({ "sessions": sessions, "nextCursor": page.to_string() })));
+        let mut sent = fixture.sent();
+        assert_eq!(sent.len(), 1, "page {page}");
+        asked = sent.remove(0);
+        assert_eq!(asked["params"]["cursor"], page.to_string());
+    }
+    fixture.answer(&asked, Ok(json!({ "sessions": [] })));
+    let listed = fixture.topics.change(SESSIONS, |topic| topic.len());
+    assert_eq!(listed, 100);
+    // An agent that never ends its list is not asked for ever.
+    let again = fixture.act(Action::ListSessions);
+    let mut pages = 0;
+    while let Some(asked) = fixture.sent().pop() {
+        pages += 1;
+        let other = json!([{ "sessionId": "x", "cwd": "/another/folder" }]);
+        fixture.answer(&asked, Ok(json!({ "sessions": other, "nextCursor": "more" })));
+        assert!(pages <= 100, "it is asked for ever");
+    }
+    assert_eq!(pages, 50);
+    drop(again);
+}
+
+#[test]
 fn a_late_answer_to_a_closed_session_does_not_end_the_turn_of_the_one_that_is_opened_again() {
     let mut fixture = Fixture::greeted(&json!({ "loadSession": true }));
     let new = fixture.sent().remove(0);
@@ -399,6 +430,29 @@ fn a_late_answer_to_a_closed_session_does_not_end_the_turn_of_the_one_that_is_op
     assert_eq!(fixture.activity(), Some(Activity::Running));
     fixture.answer(&two, Ok(json!({ "stopReason": "end_turn" })));
     assert_eq!(fixture.activity(), Some(Activity::Idle));
+}
+
+#[test]
+fn a_session_that_cannot_be_opened_keeps_what_is_shown() {
+    let mut fixture = Fixture::greeted(&json!({ "loadSession": true }));
+    let new = fixture.sent().remove(0);
+    fixture.answer(&new, Ok(json!({ "sessionId": "s" })));
+    let open = |fixture: &mut Fixture, id: &str| {
+        fixture.act(Action::OpenSession { session: id.to_owned() })
+    };
+    for number in 1..50 {
+        open(&mut fixture, &format!("old{number}"));
+        let load = fixture.sent().remove(0);
+        fixture.answer(&load, Ok(json!({})));
+    }
+    fixture.topics.put("session/other", "m", Entry::Note { text: "kept".to_owned() });
+    let refused = result(open(&mut fixture, "other"));
+    assert!(refused.expect_err("refused").contains("too many sessions"));
+    assert!(fixture.topics.get("session/other", "m").is_some());
+    // One that has failed is not another one.
+    fixture.editor.fail_session("old1");
+    let _again = open(&mut fixture, "old1");
+    assert_eq!(fixture.sent()[0]["params"]["sessionId"], "old1");
 }
 
 #[test]
