@@ -93,7 +93,8 @@ pub enum Action {
         /// The text.
         text: String,
     },
-    /// Lists a folder of the project. The result is a list of `FileEntry`.
+    /// Lists a folder of the project. The result is a list of `FileEntry`. With more than 5,000, the folder has more, and
+    /// the page says so.
     ListFiles {
         /// The path, relative to the folder; empty for the folder itself.
         path: String,
