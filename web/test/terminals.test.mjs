@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { chat, composer, idle, scripted, send } from './chat-help.mjs';
-import { axe, until } from './harness.mjs';
+import { axe, fits, until } from './harness.mjs';
 
 /** A command that runs until somebody ends it, and prints its process id. */
 const endless = 'echo pid $$; exec sleep 1000';
@@ -39,9 +39,15 @@ async function running(t, count) {
 }
 
 test('a running command has a button that stops it, and its output stays', async (t) => {
-  const { agent, page, sessionId, terminals: [terminalId] } = await running(t, 1);
+  const { agent, page, another, sessionId, terminals: [terminalId] } = await running(t, 1);
   const pid = await pidIn(page);
   await axe(page);
+  for (const colorScheme of ['light', 'dark']) {
+    const narrow = await another({ width: 400, colorScheme });
+    assert.equal(await pidIn(narrow), pid);
+    await axe(narrow);
+    await fits(narrow);
+  }
   await page.getByRole('button', { name: 'Stop this command' }).click();
   await page.locator('.terminal-head', { hasText: 'killed by SIGTERM' }).waitFor();
   assert.equal(await page.getByRole('button', { name: 'Stop this command' }).count(), 0);
