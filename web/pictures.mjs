@@ -103,6 +103,26 @@ test('the studio with an edit to review, dark', async (t) => {
   await asked;
 });
 
+test('a question before a command runs', async (t) => {
+  const it = await studio(t, { width: 900, height: 420 });
+  await it.page.getByRole('textbox', { name: /message/i }).fill('Do the tests of the crate pass?');
+  await it.page.keyboard.press('Enter');
+  const { sessionId } = await it.agent.heard('session/prompt');
+  const asked = it.agent.request('session/request_permission', { sessionId,
+    toolCall: { toolCallId: 'test', title: 'Run the tests', kind: 'execute',
+      rawInput: { command: ['cargo', 'test', '--', 'the name'], env: { RUST_BACKTRACE: '1' }, cwd: join(it.cwd, 'src') } },
+    options: [
+      { optionId: 'once', name: 'Allow once', kind: 'allow_once' }, { optionId: 'always', name: 'Always allow', kind: 'allow_always' },
+      { optionId: 'no', name: 'Reject', kind: 'reject_once' }] });
+  await it.page.waitForSelector('[data-permission][data-ready="true"]');
+  await it.page.evaluate(() => window.__idle());
+  await picture(it.page, 'studio-question');
+  await it.page.getByRole('button', { name: /^Reject/ }).click();
+  await asked;
+  await it.agent.answer('session/prompt', { stopReason: 'end_turn' });
+  await it.page.getByRole('button', { name: 'Send' }).waitFor();
+});
+
 test('the studio on a narrow window', async (t) => {
   const it = await studio(t, { width: 400, height: 820 });
   await turn(it);

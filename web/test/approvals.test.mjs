@@ -183,12 +183,15 @@ test('attachments come back with a queued message, and are sent again with one t
   await page.locator('[data-attach]').setInputFiles([
     { name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('the text') }]);
   await page.getByRole('button', { name: 'Remove a.txt' }).waitFor();
-  await send(page, 'look at @src/router.rs');
+  // The blank ends the name: without it, Enter chooses a file of the list.
+  await send(page, 'look at @src/router.rs ');
   await page.locator('.queued', { hasText: 'look at' }).locator('.chip', { hasText: '2' }).waitFor();
   await page.getByRole('button', { name: /^Edit “look at/ }).click();
   await page.getByRole('button', { name: 'Remove a.txt' }).waitFor();
   await until(async () => (await composer(page).inputValue()) === 'look at @src/router.rs', 'the text is back');
   assert.equal(await page.locator('.composer-chips .chip').count(), 1, 'a mentioned file is attached by its name');
+  await composer(page).press('End');
+  await composer(page).press('Space');
   await composer(page).press('Enter');
   await page.locator('.queued', { hasText: 'look at' }).waitFor();
   await agent.answer('session/prompt', { stopReason: 'end_turn' });

@@ -34,6 +34,27 @@ const walk = `<h1>Step 1</h1><p>Look at <a class="c-file" data-file="src/router.
 <input class="c-input" data-widget="ask" placeholder="Ask about this step">
 <details class="c-collapsible" data-widget="more"><summary>More</summary><p>Text</p></details>`;
 
+test('a panel keeps its state when the panels have another order, also in a browser without moveBefore', async (t) => {
+  const { agent, page, show } = await start(t);
+  await page.evaluate(() => delete Element.prototype.moveBefore);
+  const frames = {};
+  for (const id of ['a', 'b', 'c']) {
+    await show(id, '<input class="c-input" data-widget="w" placeholder="Write">', `Panel ${id}`);
+    await page.locator('.panels [role=tab][aria-selected=true]', { hasText: `Panel ${id}` }).waitFor();
+    frames[id] = await front(page);
+    await frames[id].fill('input', `text of ${id}`);
+  }
+  // At once, so that the page gets both together.
+  await Promise.all([agent.request('_scp/html_panel/clear', { id: 'a' }), show('a', '<p>New</p>', 'Panel a again')]);
+  await until(async () => (await page.locator('.panels [role=tab]').allTextContents()).join() === 'Panel b,Panel c,Panel a again', 'the new order of the tabs');
+  for (const id of ['b', 'c']) {
+    await page.getByRole('tab', { name: `Panel ${id}` }).click();
+    await front(page);
+    assert.equal(await frames[id].inputValue('input'), `text of ${id}`);
+  }
+  assert.equal(await page.locator('.panel-text').count(), 0, 'no panel was stopped');
+});
+
 test('an agent shows a panel, changes it, and receives what the user does', async (t) => {
   const { agent, page, show } = await start(t);
   await show('p', walk, 'Walkthrough');

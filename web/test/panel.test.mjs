@@ -271,6 +271,20 @@ test('six kinds of diagrams are drawn, other texts say why they are not', async 
   await until(async () => (await frame.getAttribute('.x-diagram img', 'src')) !== before, 'the diagram in dark colours');
 });
 
+test('a diagram that would keep the page busy is not drawn, in a panel and in a message', async (t) => {
+  const slow = ['gantt\nexcludes 2020-01-05\na :2020-01-01, 90000000d', `classDiagram\n${Array.from({ length: 400 }, (_, i) => `A${i} -- B`).join('\n')}`];
+  const texts = [...slow, kinds.flowchart];
+  const block = (text) => `<pre class="c-mermaid"><code>${text.replaceAll('>', '&gt;')}</code></pre>`;
+  const { frame, page } = await panel(t, texts.map(block).join(''));
+  await until(async () => (await frame.locator('.x-diagram img, .x-problem').count()) === 3, 'all diagrams of the panel');
+  assert.deepEqual(await frame.locator('.x-problem').count(), 2);
+  const fenced = [...texts, ...Array(20).fill(kinds.flowchart)].map((text) => `- \`\`\`mermaid\n${text.replaceAll(/^/gm, '  ')}\n  \`\`\``);
+  await page.evaluate((it) => window.panelTest.markdown(it, false), fenced.join('\n'));
+  await until(async () => (await page.locator('.md .diagram img, .md .diagram-problem').count()) === 23, 'all diagrams of the message');
+  const problems = await page.locator('.md .diagram-problem').allTextContents();
+  assert.deepEqual(problems.map((text) => text.slice(0, 20)), ['With excludes, a cha', 'The diagram has more', ...Array(3).fill('A text can show 20 d')]);
+});
+
 for (const colorScheme of ['light', 'dark']) {
   for (const width of [480, 400]) {
     test(`a panel is accessible and fits, ${colorScheme}, ${width} px`, async (t) => {

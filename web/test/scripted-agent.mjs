@@ -1,5 +1,5 @@
 // An agent that does what a test says. The test is at the other end of a socket: it sends messages for the editor, and
-// gets everything that the agent receives. The test answers the methods that it names; all others are answered at once.
+// gets everything that the agent receives. A message with `exit` ends the agent. The test answers the methods that it names; all others are answered at once.
 
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -28,6 +28,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 
 createInterface({ input: test }).on('line', (line) => {
   const message = JSON.parse(line);
+  if (message.exit !== undefined) process.exit(message.exit);
   if (message.stderr === undefined) send(message);
   else process.stderr.write(`${message.stderr}\n`);
 });

@@ -10,7 +10,7 @@ import { until } from './until.mjs';
 
 /**
  * Waits for a scripted agent. `chain` starts it. `request` sends a request to the editor and returns its result.
- * `notify` sends a notification. `stderr` writes a line to the agent's standard error. `heard` returns the parameters of a message with this method, when it has come.
+ * `notify` sends a notification. `exit` ends the agent with a status. `stderr` writes a line to the agent's standard error. `heard` returns the parameters of a message with this method, when it has come.
  * With `hold`, prompts are answered by `answer` or `fail`; or else the methods that it names.
  */
 export async function scriptedAgent({ t, hold = false } = {}) {
@@ -53,6 +53,7 @@ export async function scriptedAgent({ t, hold = false } = {}) {
   };
   const notify = (method, params) => peer.write(`${JSON.stringify({ method, params })}\n`);
   const stderr = (text) => peer.write(`${JSON.stringify({ stderr: text })}\n`);
+  const exit = (status) => peer.write(`${JSON.stringify({ exit: status })}\n`);
   const answerWith = async (method, outcome) => {
     await heard(method);
     const { id } = messages.findLast((it) => it.method === method);
@@ -61,5 +62,5 @@ export async function scriptedAgent({ t, hold = false } = {}) {
   const answer = (method, result) => answerWith(method, { result });
   const fail = (method, message, code = -32603) => answerWith(method, { error: { code, message } });
   const agent = fileURLToPath(new URL('scripted-agent.mjs', import.meta.url));
-  return { chain: [`${process.execPath} ${agent} ${path} ${held.join(' ')}`], request, notify, stderr, answer, fail, heard, messages, close };
+  return { chain: [`${process.execPath} ${agent} ${path} ${held.join(' ')}`], request, notify, stderr, exit, answer, fail, heard, messages, close };
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the house rules that a program can check.
 
+mod links;
 mod retired;
 mod web;
 
@@ -45,6 +46,9 @@ const LONGEST_FILE: usize = 600;
 /// builds depend on their exact text.
 const MAY_USE_RETIRED_WORDS: [&str; 2] = ["xtask/src/tidy", "peers/"];
 
+/// The copy of `docs/errors.md` in the program. Its links are those of the page.
+const COPIED_PAGE: &str = "crates/acp-conductor/errors.md";
+
 /// Checks all Rust and Markdown files of the project, and the web pages.
 pub fn run() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
@@ -55,6 +59,9 @@ pub fn run() -> Result<(), String> {
         let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
         if name.ends_with(".rs") {
             check_code(&name, &text, &mut complaints);
+        }
+        if name.ends_with(".md") && name != COPIED_PAGE {
+            links::check(root, &name, &text, &mut complaints);
         }
         if web::is_source(Path::new(&name)) {
             web::check(&name, &text, &mut complaints);

@@ -131,6 +131,7 @@ export class Editor {
       case 'tryAgain': return turns.tryAgain(session, action.entry);
       case 'sendNow': return turns.sendNow(session, action.entry);
       case 'cancel': return turns.cancel(session);
+      case 'killTerminal': return this.requests.killTerminal(action.terminal);
       case 'answer': return this.requests.questions.answer(action.entry, action.choice);
       case 'select': return turns.select(session, action);
       case 'logIn': return this.logIn(action.login);

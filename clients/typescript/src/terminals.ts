@@ -231,10 +231,18 @@ export class Terminals {
   /** Kills all processes of the terminal and forgets it. */
   release(params: unknown): Record<string, never> {
     const [id, terminal] = [idOf(params), this.find(params)];
-    this.unreported.push(...terminal.change(id));
+    // A command that still runs is killed, and that is its end.
+    const killed: Exit = { code: null, signal: isWindows ? null : 'SIGKILL' };
+    const changes = terminal.exit ? terminal.change(id) : [{ id, text: terminal.output.text().text, exit: killed }];
+    this.unreported.push(...changes);
     terminal.kill();
     this.terminals.delete(id);
     return {};
+  }
+
+  /** Whether there is a terminal with this id that is not released. */
+  isOpen(id: string): boolean {
+    return this.terminals.has(id);
   }
 
   /** The terminals whose output or exit status has changed since the last call. */

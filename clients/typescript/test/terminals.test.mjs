@@ -35,6 +35,25 @@ test('stopping the editor kills the commands before it waits for the chain', asy
   await stop;
 });
 
+test('a person can stop a command, and a closed session leaves none', async (t) => {
+  const agent = await scripted(t);
+  const editor = startEditor(t, { program: agent.program });
+  const session = await editor.newSession();
+  const [stopped, other] = [mark(), mark()];
+  const { result: { terminalId } } = await run(agent, session, 'echo ready; exec sleep 1000', stopped);
+  const { result: second } = await run(agent, session, 'trap "" TERM; sleep 1000; sleep 1000', other);
+  await until(often, () => processesWith(other.join('=')).length > 0, 'the second command');
+  const exit = agent.request('terminal/wait_for_exit', { sessionId: session, terminalId });
+  await editor.do({ op: 'killTerminal', session, terminal: terminalId });
+  assert.equal((await exit).result.signal, 'SIGTERM');
+  assert.ok(processesWith(other.join('=')).length > 0, 'the other one goes on');
+  await editor.do({ op: 'closeSession', session });
+  await until(often, () => processesWith(other.join('=')).length === 0, 'the end of the second command');
+  const late = await run(agent, session, 'sleep 1000', other);
+  assert.match(JSON.stringify(late.error), /the session was closed/);
+  await assert.rejects(editor.do({ op: 'killTerminal', session, terminal: second.terminalId }), /has ended already/);
+});
+
 test('the commands end if the editor is killed', async (t) => {
   const folder = project(t, {
     'agent.mjs': `import { createInterface } from 'node:readline';

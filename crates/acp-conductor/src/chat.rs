@@ -29,7 +29,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::config::Config;
 use crate::host::leftovers;
 use crate::run::run as run_chain;
-use crate::tap::Tap;
+use crate::tap::{AgentEnds, Tap};
 use awaited::Awaited;
 use wire_log::WireLog;
 
@@ -103,11 +103,13 @@ pub async fn run(
     let (view, input) = start_view(&options)?;
     let shown = view.clone();
     options.chat.wire.store(options.wire.is_some(), Ordering::Relaxed);
-    config.tap = Some(tap(&names, &options, &view));
+    let (ends, mut agent_ends) = AgentEnds::new(&names);
+    config.tap = Some(tap(&names, &options, &view, ends));
     let (ours, theirs) = tokio::io::duplex(PIPE);
     let (reader, writer) = tokio::io::split(theirs);
     let mut chain = pin!(run_chain(config, (Box::new(reader), Box::new(writer)), stop));
-    let chat = chat::run(options.chat, tokio::io::split(ours), view, input, &mut interrupts);
+    let signals = chat::Signals { interrupts: &mut interrupts, agent_ends: &mut agent_ends };
+    let chat = chat::run(options.chat, tokio::io::split(ours), view, input, signals);
     let mut chat = pin!(chat);
     let mut chain_end = None;
     let chat_end = loop {
@@ -174,14 +176,15 @@ fn start_view(options: &Options) -> Result<(SharedView, Input), String> {
 }
 
 /// A tap that tells the view about messages and about the component that is awaited.
-fn tap(names: &[String], options: &Options, view: &SharedView) -> Tap {
+fn tap(names: &[String], options: &Options, view: &SharedView, ends: AgentEnds) -> Tap {
     let (view, shown) = (view.clone(), Arc::clone(&options.chat.wire));
     // A person can show the messages later. The numbers of requests are then those since the start.
     let detail = options.wire.or(options.chat.interactive.then_some(WireDetail::Folded));
     let wire = detail.map(|detail| WireLog::new(names, detail));
-    let state = Mutex::new((Awaited::new(names), wire));
+    let state = Mutex::new((Awaited::new(names), wire, ends));
     Tap::new(move |event| {
-        let (awaited, wire) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (awaited, wire, ends) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.update(event);
         let mut view = view.lock();
         if let Some(wire) = wire {
             let rows = wire.rows(event);

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 
 use acp_wire::ErrorKind;
 use router::Ending;
@@ -19,6 +20,7 @@ use web::topics::Topics;
 use crate::config::Config;
 use crate::host::leftovers;
 use crate::run::run as run_chain;
+use crate::tap::{AgentEnds, Tap};
 
 /// The capacity of the pipe between the studio and the chain.
 const PIPE: usize = 1024 * 1024;
@@ -37,7 +39,7 @@ pub struct Options {
 /// # Errors
 /// The page cannot be served.
 pub async fn run(
-    config: Config,
+    mut config: Config,
     options: Options,
     opened: impl FnOnce(&str),
     stop: impl Future<Output = ()>,
@@ -52,7 +54,7 @@ pub async fn run(
         environment: tag.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
     };
     let topics = Topics::default();
-    let (surface, mut events) = Surface::new(topics.clone(), Project::new(&options.folder));
+    let (surface, events) = Surface::new(topics.clone(), Project::new(&options.folder));
     let features = Features {
         chat: true,
         title: names.join(" › "),
@@ -64,7 +66,13 @@ pub async fn run(
         ErrorKind::SystemError.tag(why)
     })?;
     opened(&server.url("studio"));
-    let (serving, mut actions) = server.serve();
+    let (serving, actions) = server.serve();
+    let (ends, agent_ends) = AgentEnds::new(&names);
+    let ends = Mutex::new(ends);
+    config.tap = Some(Tap::new(move |event| {
+        ends.lock().unwrap_or_else(PoisonError::into_inner).update(event);
+    }));
+    let mut inputs = studio::driver::Inputs { actions, events, agent_ends };
     let serving = tokio::spawn(serving);
     let (ours, theirs) = tokio::io::duplex(PIPE);
     let (reader, writer) = tokio::io::split(theirs);
@@ -76,8 +84,7 @@ pub async fn run(
     let mut stop = pin!(stop);
     let mut ending = None;
     {
-        let mut editing =
-            pin!(studio::run(&mut editor, tokio::io::split(ours), &mut actions, &mut events));
+        let mut editing = pin!(studio::run(&mut editor, tokio::io::split(ours), &mut inputs));
         loop {
             tokio::select! {
                 () = &mut editing => break,
@@ -99,9 +106,9 @@ pub async fn run(
         tracing::error!("{why}");
         editor.on_end(Some(why));
         // Nobody gets what a person does with a panel now, and the page says so.
-        drop(events);
+        drop(inputs.events);
         tokio::select! {
-            () = studio::driver::serve_ended(&mut editor, &mut actions) => {}
+            () = studio::driver::serve_ended(&mut editor, &mut inputs.actions) => {}
             () = &mut stop => {}
         }
     }

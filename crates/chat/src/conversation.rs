@@ -263,6 +263,12 @@ impl Conversation {
         }
     }
 
+    /// The agent has ended, so it cannot end the commands of its terminals.
+    pub(crate) fn on_agent_end(&mut self) {
+        self.workspace.terminals_mut().release_all();
+        self.show_terminals();
+    }
+
     /// Whether the next line of the user can be performed.
     fn is_idle(&self) -> bool {
         self.phase == Phase::Idle && self.pending.is_empty()

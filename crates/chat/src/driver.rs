@@ -26,12 +26,21 @@ enum Event {
     Message(Option<Incoming>),
     Input(UserInput),
     Interrupt,
+    AgentEnd,
     Task(TaskResult),
     Tick,
 }
 
-/// Runs a chat with the agent at the other end of these streams. `interrupts` receives a message for each Ctrl-C that
-/// is not part of the input.
+/// What a chat is told, beside the messages of the agent and the input.
+#[derive(Debug)]
+pub struct Signals<'a> {
+    /// Receives a message for each Ctrl-C that is not part of the input.
+    pub interrupts: &'a mut UnboundedReceiver<()>,
+    /// The process of the agent has ended. It may be started again.
+    pub agent_ends: &'a mut UnboundedReceiver<()>,
+}
+
+/// Runs a chat with the agent at the other end of these streams.
 ///
 /// # Errors
 /// The session could not be opened, or the output cannot be written.
@@ -40,7 +49,7 @@ pub async fn run(
     (reader, writer): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     view: SharedView,
     mut input: Input,
-    interrupts: &mut UnboundedReceiver<()>,
+    Signals { interrupts, agent_ends }: Signals<'_>,
 ) -> Result<ChatEnd, String> {
     let mut connection = Connection::new(reader, writer);
     let mut conversation = Conversation::new(options, view.clone());
@@ -55,6 +64,7 @@ pub async fn run(
             None => tokio::select! {
                 biased;
                 Some(()) = interrupts.recv() => Event::Interrupt,
+                Some(()) = agent_ends.recv() => Event::AgentEnd,
                 _ = ticks.tick(), if conversation.has_terminals() => Event::Tick,
                 // Before other input: an answer is shown completely before the next prompt is sent.
                 incoming = connection.next(&mut conversation.outgoing) => Event::Message(incoming),
@@ -70,6 +80,7 @@ pub async fn run(
                 input.discard_rest();
                 conversation.on_interrupt();
             }
+            Event::AgentEnd => conversation.on_agent_end(),
             Event::Task(done) => conversation.on_task(done),
             Event::Tick => conversation.show_terminals(),
         }
@@ -194,7 +205,9 @@ mod tests {
             let view = SharedView::new(JsonView::<Vec<u8>>::default());
             let streams = (Flood, tokio::io::sink());
             let input = Input::Person(inputs);
-            let chat = run(options, streams, view, input, &mut no_interrupts);
+            let (_ends, mut no_ends) = mpsc::unbounded_channel();
+            let signals = Signals { interrupts: &mut no_interrupts, agent_ends: &mut no_ends };
+            let chat = run(options, streams, view, input, signals);
             let _ = result.send(runtime.expect("a runtime").block_on(chat));
         });
         let end = ended.recv_timeout(Duration::from_secs(60)).expect("the chat ends");

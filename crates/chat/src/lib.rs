@@ -37,5 +37,5 @@ pub mod wire;
 pub mod wire_lines;
 
 pub use conversation::{ChatEnd, FirstSession, Options};
-pub use driver::run;
+pub use driver::{Signals, run};
 pub use input::Input;

@@ -169,11 +169,30 @@ impl Terminals {
     /// A JSON-RPC error: there is no such terminal.
     pub fn release(&mut self, params: &Value) -> Result<Value, Value> {
         self.find(params)?;
-        let id = id_of(params);
-        if let Some(mut terminal) = self.terminals.remove(id) {
-            self.unreported.extend(terminal.change(id));
-        }
+        self.remove(id_of(params));
         Ok(json!({}))
+    }
+
+    /// Kills all processes of all terminals and forgets them: nobody will release them.
+    pub fn release_all(&mut self) {
+        while let Some(id) = self.terminals.keys().next().cloned() {
+            self.remove(&id);
+        }
+    }
+
+    fn remove(&mut self, id: &str) {
+        let Some(mut terminal) = self.terminals.remove(id) else { return };
+        let change = match terminal.exit.borrow().is_some() {
+            true => None,
+            // It is killed when it is dropped.
+            false => Some((id.to_owned(), terminal.output.text().0, Some(ExitStatus::killed()))),
+        };
+        self.unreported.extend(change.or_else(|| terminal.change(id)));
+    }
+
+    /// Whether there is a terminal with this id that is not released.
+    pub fn is_open(&self, id: &str) -> bool {
+        self.terminals.contains_key(id)
     }
 
     /// Whether [`Terminals::changed`] may have something new later: a command has not exited, or its last output was not

@@ -95,6 +95,38 @@ async fn a_command_that_ignores_signals_is_killed() {
 }
 
 #[tokio::test]
+async fn when_all_terminals_are_released_no_process_is_left_and_their_end_is_told() {
+    let folder = directory("client-release-all");
+    let mut terminals = Terminals::default();
+    for name in ["one", "two"] {
+        let pid = folder.join(name).display().to_string();
+        let command = format!("sleep 1000 & echo $! > '{pid}'; echo ready; wait");
+        create(&mut terminals, json!({ "command": command }));
+    }
+    let ended = create(&mut terminals, json!({ "command": "exit 3" }));
+    assert_eq!(wait(&terminals, &ended).await["exitCode"], 3);
+    let pid = |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok();
+    let pids: Vec<u32> =
+        ["one", "two"].map(|name| wait_until("the process runs", || pid(name))).into();
+    wait_until("the output of both", || {
+        let is_ready = |it: u64| {
+            let terminal = json!({ "terminalId": format!("terminal-{it}") });
+            terminals.output(&terminal).is_ok_and(|it| it["output"] == "ready\n")
+        };
+        (is_ready(1) && is_ready(2)).then_some(())
+    });
+    terminals.changed();
+    terminals.release_all();
+    pids.into_iter().for_each(|pid| assert_gone(pid, "the process in the background"));
+    let changes = terminals.changed().into_iter();
+    let changes: Vec<_> =
+        changes.map(|(id, text, exit)| (id, text, exit.map(|it| it.signal))).collect();
+    let killed = |id: &str| (id.to_owned(), "ready\n".to_owned(), Some(Some(9)));
+    assert_eq!(changes, [killed("terminal-1"), killed("terminal-2")]);
+    assert!(!terminals.is_open("terminal-1") && !terminals.may_change());
+}
+
+#[tokio::test]
 async fn a_released_terminal_leaves_no_process() {
     for exits in [false, true] {
         let folder = directory("client-release");

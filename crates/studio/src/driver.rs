@@ -15,13 +15,24 @@ use crate::editor::Editor;
 /// How often the output of running terminals is shown.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
 
+/// What an editor is told, beside the messages of the chain.
+#[derive(Debug)]
+pub struct Inputs {
+    /// What the person does.
+    pub actions: ActionReceiver,
+    /// What the person has done with panels and comments.
+    pub events: mpsc::Receiver<ToOwner>,
+    /// The process of the agent has ended. It may be started again.
+    pub agent_ends: mpsc::UnboundedReceiver<()>,
+}
+
 /// Runs an editor until the chain has closed the connection.
 pub async fn run(
     editor: &mut Editor,
     (reader, writer): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
-    actions: &mut ActionReceiver,
-    events: &mut mpsc::Receiver<ToOwner>,
+    inputs: &mut Inputs,
 ) {
+    let Inputs { actions, events, agent_ends } = inputs;
     let mut connection = Connection::new(reader, writer);
     let mut tasks = JoinSet::new();
     let mut ticks = tokio::time::interval(TERMINAL_INTERVAL);
@@ -32,6 +43,7 @@ pub async fn run(
             biased;
             Some(action) = actions.recv() => editor.on_action(action),
             Some(event) = events.recv() => editor.on_event(&event),
+            Some(()) = agent_ends.recv() => editor.on_agent_end(),
             _ = ticks.tick(), if editor.has_terminals() => editor.show_terminals(),
             message = connection.next(&mut editor.outgoing) => match message {
                 Some(message) => editor.on_message(message),

@@ -20,7 +20,7 @@ mod updates;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ enum Pending {
     Open(Opening),
     Prompt { session: String },
     Set { session: String, select: String, value: Value },
-    List { sessions: Vec<Value> },
+    List { sessions: Vec<Value>, pages: usize },
     Login { name: String },
     Close,
 }
@@ -96,6 +96,8 @@ pub struct Editor {
     /// The requests of the agent that tasks answer. A task ends when its sender is dropped.
     running: Vec<(Value, oneshot::Sender<()>)>,
     sessions: BTreeMap<String, Session>,
+    /// The sessions that the person has closed. The agent may still work in them.
+    closed: BTreeSet<String>,
     /// Updates that arrived before the id of their session.
     early_updates: Vec<(String, Value)>,
     questions: BTreeMap<String, OpenQuestion>,
@@ -133,6 +135,7 @@ impl Editor {
             pending: BTreeMap::new(),
             running: Vec::new(),
             sessions: BTreeMap::new(),
+            closed: BTreeSet::new(),
             early_updates: Vec::new(),
             questions: BTreeMap::new(),
             terminals: BTreeMap::new(),
@@ -230,7 +233,7 @@ impl Editor {
             Pending::Set { session, select, value } => {
                 self.on_set(&session, &select, &value, outcome)
             }
-            Pending::List { sessions } => self.on_list(sessions, outcome),
+            Pending::List { sessions, pages } => self.on_list((sessions, pages), outcome),
             Pending::Login { name } => self.on_login(&name, outcome),
             Pending::Close => {
                 outcome.map(|_| Value::Null).map_err(|error| self.describe(&error, "session/close"))
@@ -257,7 +260,7 @@ impl Editor {
                 self.show_chain();
                 self.open(Opening::New, None);
                 if self.can_list() {
-                    self.list(Vec::new(), None, None);
+                    self.list_again(None);
                 }
             }
             Err(error) => {
@@ -327,6 +330,7 @@ impl Editor {
         }
         self.answer_waiting(&Err("the chain has ended".to_owned()));
         self.surface.end();
+        self.on_agent_end();
         let open: Vec<String> = self.questions.keys().cloned().collect();
         for entry in open {
             if let Some(question) = self.questions.remove(&entry) {

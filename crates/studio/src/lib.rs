@@ -1,4 +1,4 @@
-//! An ACP editor whose face is a web page.
+//! An ACP editor with a web page as its user interface.
 //!
 //! # Layout
 //! - [`editor`]: the state machine: sessions, prompts, updates and requests

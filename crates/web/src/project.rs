@@ -18,8 +18,10 @@ use crate::protocol::{FileEntry, FileText};
 pub use edit::{TextEdit, apply, part};
 pub use search::Hit;
 
-/// The most entries of a folder that are listed.
-const MAX_ENTRIES: usize = 5000;
+/// The most entries of a folder that are listed. A page shows one less, and says that there are more.
+const MAX_ENTRIES: usize = 5001;
+/// The most entries of a folder that are read, to list the first ones.
+const MAX_READ: usize = 200_000;
 /// The most bytes of a file that a page gets.
 const MAX_TEXT: u64 = 2 * 1024 * 1024;
 
@@ -79,7 +81,7 @@ impl Project {
         file_url(path)
     }
 
-    /// Lists a folder: folders first, then files, each by name.
+    /// Lists a folder: folders first, then files, each by name. Of a large folder, it is the first [`MAX_ENTRIES`].
     ///
     /// # Errors
     /// It cannot be read, or is outside of the project.
@@ -87,15 +89,19 @@ impl Project {
         let folder = self.locate(if path.is_empty() { "." } else { path })?;
         let failed = |error| format!("cannot read the folder {path}: {error}");
         let mut entries = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(failed)?.flatten().take(MAX_ENTRIES) {
+        for entry in fs::read_dir(&folder).map_err(failed)?.flatten().take(MAX_READ) {
             let name = entry.file_name().to_string_lossy().into_owned();
             // A link is what it points to.
-            let folder = fs::metadata(entry.path()).is_ok_and(|it| it.is_dir());
+            let folder = match entry.file_type() {
+                Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+                _ => fs::metadata(entry.path()).is_ok_and(|it| it.is_dir()),
+            };
             if !(folder && name == ".git") {
                 entries.push(FileEntry { name, folder });
             }
         }
         entries.sort_by_cached_key(|it| (!it.folder, it.name.to_lowercase(), it.name.clone()));
+        entries.truncate(MAX_ENTRIES);
         Ok(entries)
     }
 
@@ -257,5 +263,19 @@ mod tests {
         assert!(project.read("z.bin").expect("read").note.is_some());
         assert!(project.read("missing").expect_err("missing").contains("missing"));
         assert!(project.list("..").is_err());
+    }
+
+    #[test]
+    fn of_a_large_folder_the_first_entries_are_listed_and_one_more() {
+        let (_folder, project) = folder("large");
+        let large = project.folder().join("large");
+        fs::create_dir_all(large.join("z-folder")).expect("created");
+        for number in 0..MAX_ENTRIES + 10 {
+            fs::write(large.join(format!("{number:05}")), "").expect("written");
+        }
+        let entries = project.list("large").expect("listed");
+        assert_eq!(entries.len(), MAX_ENTRIES);
+        let names: Vec<&str> = entries.iter().map(|it| it.name.as_str()).take(3).collect();
+        assert_eq!(names, ["z-folder", "00000", "00001"]);
     }
 }

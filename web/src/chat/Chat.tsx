@@ -204,6 +204,7 @@ export function Chat(props: ChatProps) {
           actions={{
             onFile: props.onFile, onDiff: props.onDiff, onCopy: copyText,
             onTryAgain: (entry) => session !== null && void attempt({ op: 'tryAgain', session, entry }),
+            onKill: off || session === null ? undefined : (terminal) => void attempt({ op: 'killTerminal', session, terminal }),
             onOpenAgain: failed && session !== null ? () => void attempt({ op: 'openSession', session }) : undefined,
           }}
           empty={<Empty agent={who === 'The agent' ? 'the agent' : who} folder={props.folder} onExample={(text) => edit(text)} />} />

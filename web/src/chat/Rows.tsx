@@ -22,6 +22,8 @@ export interface RowActions {
   onTryAgain: (error: string) => void;
   /** Opens the session again, if that has failed and can be tried. */
   onOpenAgain?: (() => void) | undefined;
+  /** Ends the command of a terminal, if that can be done now. */
+  onKill?: ((terminal: string) => void) | undefined;
 }
 
 export function Row(props: { id: string; topic: Topic; actions: RowActions }) {
@@ -50,9 +52,11 @@ export function Row(props: { id: string; topic: Topic; actions: RowActions }) {
     case 'thought': return article('thought', 'Thought of the agent', <Thought entry={entry} onFile={actions.onFile} />,
       entry.open);
     case 'tool': return article('tool-call', `Tool call: ${plainTitle(entry.title)}`, (
-      <ToolCall tool={entry} topic={topic} onFile={actions.onFile} onDiff={actions.onDiff} />
+      <ToolCall tool={entry} topic={topic} onFile={actions.onFile} onDiff={actions.onDiff} onKill={actions.onKill} />
     ), entry.status === 'in_progress');
-    case 'terminal': return article('tool-call', `Terminal: ${entry.command}`, <Terminal entry={entry} />);
+    case 'terminal': return article('tool-call', `Terminal: ${entry.command}`, (
+      <Terminal entry={entry} id={id.replace(/^terminal:/, '')} onKill={actions.onKill} />
+    ));
     case 'plan': return article('plan-row', 'Plan', <PlanRow entry={entry} />);
     case 'question': return article('answered', 'Answered question', <Answered question={entry} />);
     case 'note': return article('note', 'Remark of Conductor', (

@@ -6,6 +6,7 @@ import { useNow } from '../base/signals';
 import type { Topic } from '../link/store';
 import type { Exit, Place, Tool } from 'acp-conductor-client/link';
 import { Ansi } from '../parts/Ansi';
+import { Button } from '../parts/Button';
 import { Code } from '../parts/Code';
 import { diffStat } from '../parts/Diff';
 import { Icon, type IconName } from '../parts/Icon';
@@ -43,7 +44,17 @@ function stat(tool: Tool): { added: number; removed: number } | null {
   return all.reduce((sum, one) => ({ added: sum.added + one.added, removed: sum.removed + one.removed }));
 }
 
-export function ToolCall(props: { tool: Tool; topic: Topic; onFile: OnFile; onDiff?: OnDiff | undefined }) {
+type OnKill = ((terminal: string) => void) | undefined;
+
+export interface ToolCallProps {
+  tool: Tool;
+  topic: Topic;
+  onFile: OnFile;
+  onDiff?: OnDiff | undefined;
+  onKill?: OnKill;
+}
+
+export function ToolCall(props: ToolCallProps) {
   const { tool, topic, onFile } = props;
   const running = tool.status === 'in_progress' && tool.ms === null;
   const now = useNow(running);
@@ -90,7 +101,7 @@ export function ToolCall(props: { tool: Tool; topic: Topic; onFile: OnFile; onDi
       {open && (
         <div class="tool-body">
           {tool.diffs.map((diff, index) => <FileChange key={index} diff={diff} onFile={onFile} onDiff={props.onDiff} />)}
-          {tool.terminals.map((id) => <TerminalOf key={id} id={id} topic={topic} title={tool.title} />)}
+          {tool.terminals.map((id) => <TerminalOf key={id} id={id} topic={topic} title={tool.title} onKill={props.onKill} />)}
           <Blocks blocks={tool.blocks} onFile={onFile} />
           <Raw label="Input" value={tool.input} />
           <Raw label="Output" value={tool.output} />
@@ -136,10 +147,10 @@ function Raw(props: { label: string; value: unknown }) {
   );
 }
 
-function TerminalOf(props: { id: string; topic: Topic; title: string }) {
+function TerminalOf(props: { id: string; topic: Topic; title: string; onKill: OnKill }) {
   const entry = props.topic.get(`terminal:${props.id}`).value;
   if (entry?.kind !== 'terminal') return <p class="small muted">The output of this terminal is not known.</p>;
-  return <Terminal entry={entry} title={props.title} />;
+  return <Terminal entry={entry} id={props.id} title={props.title} onKill={props.onKill} />;
 }
 
 /** How a command has ended. */
@@ -154,13 +165,16 @@ function Ended({ exit }: { exit: Exit | null }) {
   );
 }
 
-export function Terminal({ entry, title }: { entry: EntryOf<'terminal'>; title?: string }) {
+export function Terminal({ entry, id, title, onKill }: { entry: EntryOf<'terminal'>; id: string; title?: string; onKill?: OnKill }) {
   return (
     <div class="terminal">
       <div class="terminal-head">
         {entry.command === plainTitle(title ?? '') && entry.folder === null ? <span class="small muted grow">Terminal</span>
           : <Command text={entry.command} folder={entry.folder} label="Command" />}
         <Ended exit={entry.exit} />
+        {entry.exit === null && onKill && (
+          <Button kind="plain" icon="square" label="Stop this command" class="terminal-stop" onClick={() => onKill(id)}>Stop</Button>
+        )}
       </div>
       {entry.cut && <p class="small muted terminal-cut">The beginning of the output is missing.</p>}
       {entry.text && <Ansi text={entry.text} />}

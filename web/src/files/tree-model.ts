@@ -15,11 +15,14 @@ export interface Row {
   level: number;
   place: number;
   size: number;
-  /** Instead of entries: the folder is loading, empty or cannot be read. Such a row has no entry of its own. */
+  /** Instead of an entry: the folder is loading, is empty, cannot be read or has more entries. */
   note: string | null;
 }
 
 type Listing = { entries: FileEntry[] } | { failed: string } | 'loading';
+
+/** The most entries of a folder that are shown. The server sends one more, if there are more. */
+const mostEntries = 5000;
 
 export class TreeModel {
   /** The listings of folders that were opened once. */
@@ -54,13 +57,18 @@ export class TreeModel {
     else if ('failed' in listing) note(listing.failed);
     else if (listing.entries.length === 0) note('The folder is empty.');
     else {
-      const size = listing.entries.length;
-      listing.entries.forEach((entry, i) => {
+      const shown = listing.entries.slice(0, mostEntries);
+      const size = shown.length;
+      shown.forEach((entry, i) => {
         const path = join(folder, entry.name);
         const open = entry.folder && this.opened.value.has(path);
         rows.push({ path, name: entry.name, folder: entry.folder, open, level, place: i + 1, size, note: null });
         if (open) this.add(path, level + 1, rows);
       });
+      if (listing.entries.length > size) {
+        const text = `The folder has more. The first ${size.toLocaleString('en')} entries are shown.`;
+        rows.push({ path: `${folder}/…`, name: text, folder: false, open: false, level, place: 1, size: 1, note: text });
+      }
     }
   }
 

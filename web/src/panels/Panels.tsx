@@ -63,7 +63,7 @@ export function Panels(props: PanelsProps) {
           onSelect={(name) => setCurrent(panels.find((panel) => names(panel.id) === name)?.id ?? null)} />
         <Button kind="plain" icon="x" label={`Close panel ${shown.label}`} onClick={close} />
       </div>
-      {panels.map((panel) => (
+      {inStableOrder(panels, names).map((panel) => (
         <div key={panel.id} class="panel-view" role="tabpanel" id={`panel-view-${names(panel.id)}`}
           aria-labelledby={`panel-tab-${names(panel.id)}`} hidden={panel !== shown}>
           {opened.has(panel.id) && (
@@ -89,6 +89,16 @@ function useNames(): (id: string) => string {
     names.current.set(id, known);
     return known;
   };
+}
+
+/**
+ * In the order in which they were seen first, which never changes: a frame that is moved in the page is loaded again, in
+ * browsers without `moveBefore`. The order of the tabs is that of the topic.
+ */
+function inStableOrder(panels: Panel[], names: (id: string) => string): Panel[] {
+  // Gives the new ones their names.
+  const numbers = new Map(panels.map((panel) => [panel, Number(names(panel.id))]));
+  return panels.toSorted((a, b) => numbers.get(a)! - numbers.get(b)!);
 }
 
 /** The panel that is shown: the one that was brought to the front last, or that the user has chosen since then. */

@@ -30,12 +30,17 @@ export function Markdown(props: MarkdownProps) {
   }, [props.text, open]);
   const last = blocks.tokens.length - 1;
   const levels = headingLevels(blocks.tokens);
+  let diagrams = 0;
   return (
     <div class={open ? 'md md-open' : 'md'}>
-      {blocks.tokens.map((token, i) => (
-        <Block key={i} token={token} links={blocks.links} level={levels[i] ?? 2} open={open && i === last}
-          onFile={props.onFile} />
-      ))}
+      {blocks.tokens.map((token, i) => {
+        const before = diagrams;
+        diagrams += diagramsIn(token);
+        return (
+          <Block key={i} token={token} links={blocks.links} level={levels[i] ?? 2} open={open && i === last}
+            diagrams={before} onFile={props.onFile} />
+        );
+      })}
     </div>
   );
 }
@@ -46,7 +51,15 @@ interface BlockProps {
   /** The level of a heading. */
   level: number;
   open: boolean;
+  /** How many diagrams are in the blocks before it. */
+  diagrams: number;
   onFile: OnFile | undefined;
+}
+
+/** How a block is drawn. `diagrams` counts those of the text so far. */
+interface Drawing {
+  onFile: OnFile | undefined;
+  diagrams: number;
 }
 
 /**
@@ -64,27 +77,44 @@ function headingLevels(tokens: Token[]): number[] {
   });
 }
 
+/** The most diagrams that are drawn in one text. Drawing keeps the page busy. */
+const mostDiagrams = 20;
+
+function isDiagram(token: Token): boolean {
+  return token.type === 'code' && token.lang === 'mermaid';
+}
+
+/** How many diagrams are in a block, with those in its quotes and lists. */
+function diagramsIn(some: Token): number {
+  const token = some as Tokens.Generic & Token;
+  if (!token.raw.includes('mermaid')) return 0;
+  if (isDiagram(token)) return 1;
+  const inside: Token[] = [...(token.tokens ?? []), ...((token.items as Token[] | undefined) ?? [])];
+  return inside.reduce((sum, one) => sum + diagramsIn(one), 0);
+}
+
 /** One block. It is drawn again only if its text has changed. */
 class Block extends Component<BlockProps> {
   override shouldComponentUpdate(next: BlockProps): boolean {
     const now = this.props;
     const same = now.token === next.token || (now.token.raw === next.token.raw && now.token.type === next.token.type);
     return !same || now.links !== next.links || now.level !== next.level || now.open !== next.open
-      || now.onFile !== next.onFile;
+      || now.diagrams !== next.diagrams || now.onFile !== next.onFile;
   }
 
   override render() {
-    const { token, onFile, open, level } = this.props;
-    return drawBlock(token, onFile, open, level);
+    const { token, onFile, diagrams, open, level } = this.props;
+    return drawBlock(token, { onFile, diagrams }, open, level);
   }
 }
 
-function drawBlocks(tokens: Token[] | undefined, onFile: OnFile | undefined, open: boolean): ComponentChildren {
-  return tokens?.map((token, i) => drawBlock(token, onFile, open && i === tokens.length - 1, 6));
+function drawBlocks(tokens: Token[] | undefined, drawing: Drawing, open: boolean): ComponentChildren {
+  return tokens?.map((token, i) => drawBlock(token, drawing, open && i === tokens.length - 1, 6));
 }
 
-function drawBlock(some: Token, onFile: OnFile | undefined, open: boolean, level: number): ComponentChildren {
+function drawBlock(some: Token, drawing: Drawing, open: boolean, level: number): ComponentChildren {
   const token = some as Tokens.Generic & Token;
+  const { onFile } = drawing;
   const inside = () => drawInline(token.tokens, onFile);
   switch (token.type) {
     case 'space': case 'def': return null;
@@ -99,24 +129,37 @@ function drawBlock(some: Token, onFile: OnFile | undefined, open: boolean, level
     }
     case 'hr': return <hr />;
     case 'code':
-      if (token.lang === 'mermaid' && !(open && !isClosedFence(token.raw))) return <Diagram text={token.text} />;
+      if (isDiagram(token)) {
+        drawing.diagrams += 1;
+        if (drawing.diagrams > mostDiagrams) return <TooMany text={token.text} />;
+        if (!open || isClosedFence(token.raw)) return <Diagram text={token.text} />;
+      }
       return <Code text={token.text} language={token.lang ?? ''} open={open && !isClosedFence(token.raw)} />;
-    case 'blockquote': return <blockquote>{drawBlocks(token.tokens, onFile, open)}</blockquote>;
-    case 'list': return drawList(token as Tokens.List, onFile, open);
+    case 'blockquote': return <blockquote>{drawBlocks(token.tokens, drawing, open)}</blockquote>;
+    case 'list': return drawList(token as Tokens.List, drawing, open);
     case 'table': return drawTable(token as Tokens.Table, onFile);
     case 'html': return <p class="md-html">{token.raw.trimEnd()}</p>;
     default: return drawInline([token], onFile);
   }
 }
 
+function TooMany(props: { text: string }) {
+  return (
+    <div class="diagram">
+      <p class="diagram-problem">A text can show {mostDiagrams} diagrams. This one is shown as its source.</p>
+      <Code text={props.text} language="mermaid" />
+    </div>
+  );
+}
+
 function drawBox(checked: boolean) {
   return <span class="md-box" role="img" aria-label={checked ? 'Done:' : 'Open:'}>{checked ? '☑' : '☐'}</span>;
 }
 
-function drawList(list: Tokens.List, onFile: OnFile | undefined, open: boolean) {
+function drawList(list: Tokens.List, drawing: Drawing, open: boolean) {
   const items = list.items.map((item, i) => (
     <li key={i} class={item.task ? 'md-task' : undefined}>
-      {drawBlocks(item.tokens, onFile, open && i === list.items.length - 1)}
+      {drawBlocks(item.tokens, drawing, open && i === list.items.length - 1)}
     </li>
   ));
   return list.ordered ? <ol start={list.start === '' ? 1 : list.start}>{items}</ol> : <ul>{items}</ul>;

@@ -29,7 +29,8 @@ export function shownTarget(url: URL, text: string): string | null {
 const kinds = 'rs|tsx?|jsx?|mjs|cjs|mts|py|go|java|kts?|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|sh|bash|toml|ya?ml|json|' +
   'jsonl|md|txt|html?|css|scss|sql|lock|xml|proto|lua|zig|exs?|hs|mli?|vue|svelte|cfg|ini|conf|nix|dart|r|jl|gradle';
 const place = String.raw`((?:\.{0,2}/)?(?:[\w@.+-]+/)*[\w@.+-]*\.(?:${kinds})):(\d{1,7})(?:[:-]\d{1,7})*`;
-const anywhere = new RegExp(String.raw`(?<![\w/.:@])${place}(?![\w/])`, 'g');
+// It begins where a word begins. Otherwise a long word would be tried from each of its letters.
+const anywhere = new RegExp(String.raw`(?<![\w/.:@+-])${place}(?![\w/])`, 'g');
 const whole = new RegExp(`^${place}$`);
 
 /** Cuts a text at places such as `src/router.rs:41`. */
@@ -51,8 +52,11 @@ export function asPlace(text: string): FilePlace | null {
   return found ? { path: found[1]!, line: Number(found[2]) } : null;
 }
 
+const longestPath = 4096;
+
 /** The file that a link without a scheme (or a `file:` link) leads to: `src/a.rs`, `src/a.rs#L12`, `src/a.rs:12`. */
 export function linkedFile(href: string): FilePlace | null {
+  if (href.length > longestPath) return null;
   let path = href;
   if (/^file:\/\//i.test(path)) path = path.replace(/^file:\/\/(localhost)?/i, '');
   else if (/^[a-z][a-z0-9+.-]*:(?!\d)/i.test(path) || /^(#|\/\/|\?)/.test(path)) return null;

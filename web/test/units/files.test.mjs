@@ -116,3 +116,19 @@ test('a file has one tab, however its path is written', async () => {
   assert.deepEqual([it.model.target.value.path, it.model.target.value.line], ['a.rs', 7]);
   assert.deepEqual(it.viewing().open, ['a.rs']);
 });
+
+test('a large folder shows its first entries, and says that there are more', async () => {
+  const { TreeModel } = await load('files/tree-model.ts');
+  const files = (count) => Array.from({ length: count }, (_, i) => ({ name: `f${i}`, folder: false }));
+  const listings = { '': [{ name: 'sub', folder: true }, ...files(4999)], sub: files(5001) };
+  const tree = new TreeModel({ do: ({ path }) => Promise.resolve(listings[path]) });
+  await new Promise(setImmediate);
+  assert.equal(tree.rows.value.length, 5000);
+  assert.ok(tree.rows.value.every((row) => row.note === null));
+  tree.toggle('sub');
+  await new Promise(setImmediate);
+  const notes = tree.rows.value.filter((row) => row.note !== null);
+  assert.deepEqual(notes.map((row) => [row.note, row.level]), [['The folder has more. The first 5,000 entries are shown.', 2]]);
+  assert.equal(tree.rows.value.length, 10_001);
+  assert.equal(new Set(tree.rows.value.map((row) => row.path)).size, 10_001);
+});

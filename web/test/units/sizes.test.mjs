@@ -61,7 +61,8 @@ test('the files for VS Code have fixed names and stay small', (t) => {
   const all = sizesIn(buildVsCode(t));
   assert.deepEqual(Object.keys(all).sort(), ['chat.css', 'chat.js', 'mermaid.js', 'panel.css', 'panel.js']);
   atMostOf(all, 120, 'chat.js', 'chat.css');
-  atMostOf(all, 180, 'chat.js', 'chat.css', 'panel.js', 'panel.css');
+  // The script of the diagram frame is part of both.
+  atMostOf(all, 190, 'chat.js', 'chat.css', 'panel.js', 'panel.css');
   atMostOf(all, 340, 'mermaid.js');
 });
 

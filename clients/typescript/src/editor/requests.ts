@@ -23,6 +23,8 @@ export class Requests {
   private readonly terminals: Terminals;
   /** The session and the command of each terminal. */
   private readonly shown = new Map<string, { session: string; command: string; folder: string | null }>();
+  /** The sessions that the person has closed. The agent may still work in them. */
+  private readonly closed = new Set<string>();
   private running = 0;
   private hasEnded = false;
   private timer: NodeJS.Timeout | undefined;
@@ -143,6 +145,8 @@ export class Requests {
     const exists = cwd !== undefined && isAbsolute(cwd) && statSync(cwd, { throwIfNoEntry: false })?.isDirectory();
     const used = exists ? await this.allowed(cwd, { command }, params, signal) : cwd;
     if (this.hasEnded) throw cancelled();
+    // Nobody would see the command, or could stop it.
+    if (this.closed.has(session) && !this.core.sessions.has(session)) throw internal('the session was closed');
     const created = this.terminals.create(folder, used === undefined ? params : { ...Object(params), cwd: used });
     const id = created.terminalId;
     this.shown.set(id, { session, command, folder: cwd === undefined ? null : otherFolder(cwd, this.core.project) });
@@ -177,6 +181,22 @@ export class Requests {
       return session.append(id, shown.slice(old.text.length));
     }
     session.put(id, { kind: 'terminal', command: about.command, folder: about.folder, text: shown, exit, cut });
+  }
+
+  /** Ends the command of a terminal, because the person wants that. The agent gets to know that it has ended. */
+  killTerminal(terminalId: string): null {
+    if (!this.terminals.isOpen(terminalId)) throw new Error('the command has ended already');
+    this.terminals.kill({ terminalId });
+    return null;
+  }
+
+  /** Kills the commands of all terminals of a session, which was closed. */
+  endSession(session: string): void {
+    this.closed.add(session);
+    for (const [terminalId, about] of this.shown) {
+      if (about.session === session && this.terminals.isOpen(terminalId)) this.terminals.release({ terminalId });
+    }
+    this.showTerminals();
   }
 
   /** Kills the commands of all terminals, and waits for their end. */

@@ -325,6 +325,7 @@ export class Sessions {
     if (session) {
       this.turns.cancel(session);
       this.requests.questions.cancel(id);
+      this.requests.endSession(id);
       this.turns.forget(session, 'the session was closed');
       this.core.sessions.delete(id);
     } else if (this.core.topics.entries(`session/${id}`).length === 0) {

@@ -36,6 +36,7 @@ export const checkAction: Check<Action> = variants('op', {
   tryAgain: object({ session: string, entry: string }),
   sendNow: object({ session: string, entry: string }),
   cancel: object({ session: string }),
+  killTerminal: object({ session: string, terminal: string }),
   answer: object({ session: string, entry: string, choice: string }),
   select: object({ session: string, select: string, value: string }),
   logIn: object({ login: string }),

@@ -692,7 +692,15 @@ entry: string, } | { "op": "cancel",
 /**
  * The id of the session.
  */
-session: string, } | { "op": "answer", 
+session: string, } | { "op": "killTerminal", 
+/**
+ * The id of the session.
+ */
+session: string, 
+/**
+ * The id of the terminal: its entry is `terminal:ID`.
+ */
+terminal: string, } | { "op": "answer", 
 /**
  * The id of the session.
  */

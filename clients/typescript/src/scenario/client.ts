@@ -1,4 +1,4 @@
-// A bare client: the library alone, without a face.
+// A bare client: the library alone, without a user interface.
 import { Editor } from '../editor';
 import { filesIn } from '../files';
 import { program } from './program';

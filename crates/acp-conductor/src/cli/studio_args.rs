@@ -46,7 +46,11 @@ pub struct StudioArgs {
     #[arg(long, value_name = "LEVEL|FILTER", env = "CONDUCTOR_LOG")]
     pub log: Option<String>,
 
-    /// Write the log and the standard error of the components to this file, not to standard error.
+    /// Write the log to this file instead of standard error.
+    ///
+    /// The standard error of the components still goes to conductor's standard error, each line
+    /// prefixed with the name of the component. PATH must be a regular file that you own, not a
+    /// symbolic link, or a device in /dev. Other users cannot read the file.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
 

@@ -19,6 +19,12 @@ pub struct ExitStatus {
 }
 
 impl ExitStatus {
+    /// The status of a command that is killed.
+    pub(super) fn killed() -> ExitStatus {
+        // On Windows there is no signal.
+        ExitStatus { code: None, signal: cfg!(unix).then_some(9) }
+    }
+
     /// The name of the signal, such as `SIGKILL`.
     pub fn signal_name(self) -> Option<String> {
         self.signal.map(signal_name)

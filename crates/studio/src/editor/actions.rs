@@ -45,7 +45,7 @@ impl Editor {
             }
             Action::OpenSession { session } => return self.open_saved(&session, answer),
             Action::ListSessions if self.can_list() => {
-                return self.list(Vec::new(), None, Some(answer));
+                return self.list_again(Some(answer));
             }
             Action::ListSessions => Ok(Value::Null),
             Action::CloseSession { session } => return self.close(&session, answer),
@@ -59,6 +59,7 @@ impl Editor {
                 self.cancel_turn(&session);
                 Ok(Value::Null)
             }
+            Action::KillTerminal { terminal, .. } => self.kill_terminal(&terminal),
             Action::Answer { entry, choice, .. } => self.answer_question(&entry, &choice),
             Action::Select { session, select, value } => {
                 return self.select(&session, &select, &value, answer);

@@ -54,6 +54,13 @@ impl Editor {
         if method == "session/request_permission" {
             return self.on_permission_request(id, &params);
         }
+        let session = params["sessionId"].as_str().unwrap_or_default();
+        let is_closed = self.closed.contains(session) && !self.sessions.contains_key(session);
+        if method == "terminal/create" && is_closed {
+            // Nobody would see the command, or could stop it.
+            let why = "the session was closed";
+            return self.outgoing.answer(&id, &Err(rpc_error::internal(why)));
+        }
         if Surface::knows(method) {
             let (surface, method) = (self.surface.clone(), method.to_owned());
             return self.start(id, async move { surface.handle(&method, params).await });
@@ -124,11 +131,36 @@ impl Editor {
         };
         self.show_terminal(&shown, terminal, "", None);
         self.terminals.insert(terminal.to_owned(), shown);
-        // The ids of terminals are numbers that grow, so these are released long ago.
+        // The ids of terminals are numbers that grow.
         let number = |id: &str| id.rsplit('-').next().and_then(|it| it.parse::<u64>().ok());
         if let Some(oldest) = number(terminal).and_then(|it| it.checked_sub(MAX_TERMINALS)) {
-            self.terminals.retain(|id, _| number(id).is_none_or(|it| it > oldest));
+            let open = self.workspace.terminals();
+            self.terminals
+                .retain(|id, _| open.is_open(id) || number(id).is_none_or(|it| it > oldest));
         }
+    }
+
+    /// Ends the command of a terminal, because the person wants that. The agent gets to know that it has ended.
+    pub(super) fn kill_terminal(&mut self, terminal: &str) -> Result<Value, String> {
+        let killed = self.workspace.terminals().kill(&json!({ "terminalId": terminal }));
+        killed.map(|_| Value::Null).map_err(|_| "the command has ended already".to_owned())
+    }
+
+    /// Ends the commands of all terminals of a session, which was closed.
+    pub(super) fn release_terminals_of(&mut self, session: &str) {
+        let of_session = self.terminals.iter().filter(|(_, it)| it.session == session);
+        let ids: Vec<String> = of_session.map(|(id, _)| id.clone()).collect();
+        for id in ids {
+            // An error means that the agent has released it.
+            let _ = self.workspace.terminals_mut().release(&json!({ "terminalId": id }));
+        }
+        self.show_terminals();
+    }
+
+    /// The agent has ended, so it cannot end the commands of its terminals.
+    pub(crate) fn on_agent_end(&mut self) {
+        self.workspace.terminals_mut().release_all();
+        self.show_terminals();
     }
 
     /// Shows the output of the terminals that changed.

@@ -12,8 +12,11 @@ use super::{ActionAnswer, Editor, Pending, SESSIONS};
 
 /// How many earlier sessions are listed.
 const MAX_LISTED: usize = 200;
+/// How many pages of the list are requested. Sessions of other folders may fill some of them.
+const MAX_PAGES: usize = 50;
 /// The most sessions that are open at a time.
 const MAX_SESSIONS: usize = 50;
+const TOO_MANY: &str = "too many sessions are open; close one of them";
 /// The longest title of a session, in characters.
 const MAX_TITLE: usize = 80;
 
@@ -52,6 +55,15 @@ impl Editor {
         self.capability("list")
     }
 
+    /// Whether no session can be opened in addition. One that is opened again is no other one.
+    fn is_full(&self, opening: &Opening) -> bool {
+        let is_open = match opening {
+            Opening::New => false,
+            Opening::Load(id) | Opening::Resume(id) => self.sessions.contains_key(id),
+        };
+        self.sessions.len() >= MAX_SESSIONS && !is_open
+    }
+
     /// Opens a session.
     pub(super) fn open(&mut self, opening: Opening, answer: Option<ActionAnswer>) {
         let refuse = |answer: Option<ActionAnswer>, why: &str| {
@@ -59,8 +71,8 @@ impl Editor {
                 let _ = answer.send(Err(why.to_owned()));
             }
         };
-        if self.sessions.len() >= MAX_SESSIONS {
-            return refuse(answer, "too many sessions are open; close one of them");
+        if self.is_full(&opening) {
+            return refuse(answer, TOO_MANY);
         }
         let mut params = json!({ "cwd": self.options.folder, "mcpServers": [] });
         if let Opening::Load(id) | Opening::Resume(id) = &opening {
@@ -86,6 +98,9 @@ impl Editor {
             return;
         }
         match (self.can_load(), self.can_resume()) {
+            (true, _) if self.is_full(&Opening::Load(id.to_owned())) => {
+                let _ = answer.send(Err(TOO_MANY.to_owned()));
+            }
             (true, _) => {
                 // The agent repeats the conversation.
                 let topic = format!("session/{id}");
@@ -170,10 +185,15 @@ impl Editor {
         Ok(id.into())
     }
 
-    /// Requests the list of sessions, page by page.
-    pub(super) fn list(
+    /// Requests the list of sessions.
+    pub(super) fn list_again(&mut self, answer: Option<ActionAnswer>) {
+        self.list((Vec::new(), 0), None, answer);
+    }
+
+    /// Requests a page of the list, after those that have arrived.
+    fn list(
         &mut self,
-        sessions: Vec<Value>,
+        (sessions, pages): (Vec<Value>, usize),
         cursor: Option<&str>,
         answer: Option<ActionAnswer>,
     ) {
@@ -181,31 +201,32 @@ impl Editor {
         if let Some(cursor) = cursor {
             params["cursor"] = cursor.into();
         }
-        self.request("session/list", &params, Pending::List { sessions }, answer);
+        self.request("session/list", &params, Pending::List { sessions, pages: pages + 1 }, answer);
     }
 
     pub(super) fn on_list(
         &mut self,
-        mut sessions: Vec<Value>,
+        (mut sessions, pages): (Vec<Value>, usize),
         outcome: Result<Value, Value>,
     ) -> Result<Value, String> {
         let answer = outcome.map_err(|error| self.describe(&error, "session/list"))?;
         let page = answer["sessions"].as_array().cloned().unwrap_or_default();
         let cursor = answer["nextCursor"].as_str().filter(|_| !page.is_empty());
-        sessions.extend(page);
+        // A session is loaded with the folder of the studio, so one of another folder would work in the wrong place.
+        let is_here = |it: &Value| {
+            let cwd = it["cwd"].as_str();
+            cwd.is_none_or(|it| same_folder(Path::new(it), &self.options.folder))
+        };
+        sessions.extend(page.into_iter().filter(is_here));
         if let Some(cursor) = cursor
             && sessions.len() < MAX_LISTED
+            && pages < MAX_PAGES
         {
-            self.list(sessions, Some(cursor), None);
+            self.list((sessions, pages), Some(cursor), None);
             return Ok(Value::Null);
         }
         for listed in sessions.iter().take(MAX_LISTED) {
             let Some(id) = listed["sessionId"].as_str() else { continue };
-            // A session is loaded with the folder of the studio, so one of another folder would work in the wrong place.
-            let cwd = listed["cwd"].as_str();
-            if cwd.is_some_and(|it| !same_folder(Path::new(it), &self.options.folder)) {
-                continue;
-            }
             let title = listed["title"].as_str().map(shorten_title).unwrap_or_default();
             match self.sessions.get_mut(id) {
                 Some(open) => {
@@ -233,10 +254,15 @@ impl Editor {
     pub(super) fn close(&mut self, id: &str, answer: ActionAnswer) {
         self.cancel_turn(id);
         self.cancel_questions(id);
+        self.release_terminals_of(id);
         if self.sessions.remove(id).is_none() {
             let _ = answer.send(Ok(Value::Null));
             return;
         }
+        self.closed.insert(id.to_owned());
+        // The answer to its prompt may come after the session was opened again.
+        let is_prompt = |it: &Pending| matches!(it, Pending::Prompt { session } if session == id);
+        self.pending.retain(|_, (it, _)| !is_prompt(it));
         self.topics.clear(&format!("session/{id}"));
         self.topics.remove(SESSIONS, id);
         match self.capability("close") && self.chain.state != "ended" {
@@ -250,7 +276,7 @@ impl Editor {
         }
         // The agent may keep it.
         if self.can_list() && self.chain.state == "running" {
-            self.list(Vec::new(), None, None);
+            self.list_again(None);
         }
     }
 

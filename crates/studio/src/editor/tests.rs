@@ -258,6 +258,30 @@ fn a_command_outside_of_the_folder_needs_a_permission_and_is_shown_as_it_runs() 
     assert!(fixture.sent()[0]["error"].to_string().contains("permission denied"));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_closed_session_ends_its_commands_and_gets_no_new_ones() {
+    let mut fixture = Fixture::open();
+    let params = |session: &str| json!({ "sessionId": session, "command": "exec sleep 1000" });
+    fixture.ask(1, "terminal/create", params("s"));
+    fixture.ask(2, "terminal/create", params("other"));
+    assert_eq!(fixture.sent()[1]["result"]["terminalId"], "terminal-2");
+    assert!(matches!(
+        fixture.entry("terminal:terminal-1"),
+        Some(Entry::Terminal { exit: None, .. })
+    ));
+    result(fixture.act(Action::CloseSession { session: "s".to_owned() })).expect("closed");
+    let is_open = |fixture: &Fixture, id: &str| fixture.editor.workspace.terminals().is_open(id);
+    assert!(!is_open(&fixture, "terminal-1") && is_open(&fixture, "terminal-2"));
+    fixture.ask(3, "terminal/create", params("s"));
+    assert!(fixture.sent()[0]["error"].to_string().contains("the session was closed"));
+    fixture.editor.on_agent_end();
+    assert!(!is_open(&fixture, "terminal-2"));
+    let (session, terminal) = ("s".to_owned(), "terminal-1".to_owned());
+    let kill = fixture.act(Action::KillTerminal { session, terminal });
+    assert_eq!(result(kill), Err("the command has ended already".to_owned()));
+}
+
 #[test]
 fn a_request_whose_id_is_null_gets_no_result_of_a_page() {
     let mut fixture = Fixture::open();
@@ -355,6 +379,80 @@ fn sessions_are_listed_loaded_and_closed() {
     fixture.answer(&sent[0], Ok(json!({})));
     assert_eq!(result(close), Ok(Value::Null));
     assert_eq!(fixture.topics.get(SESSIONS, "old"), None);
+}
+
+#[test]
+fn sessions_of_other_folders_do_not_use_up_the_list() {
+    let mut fixture = Fixture::greeted(&json!({ "sessionCapabilities": { "list": {} } }));
+    let mut asked = fixture.sent().remove(1);
+    let here = std::env::temp_dir().display().to_string();
+    for page in 0..4 {
+        let cwd = if page < 3 { "/another/folder" } else { &here };
+        let listed = (0..100).map(|it| json!({ "sessionId": format!("{page}-{it}"), "cwd": cwd }));
+        let sessions: Vec<Value> = listed.collect();
+        fixture.answer(&asked, Ok(json!({ "sessions": sessions, "nextCursor": page.to_string() })));
+        let mut sent = fixture.sent();
+        assert_eq!(sent.len(), 1, "page {page}");
+        asked = sent.remove(0);
+        assert_eq!(asked["params"]["cursor"], page.to_string());
+    }
+    fixture.answer(&asked, Ok(json!({ "sessions": [] })));
+    let listed = fixture.topics.change(SESSIONS, |topic| topic.len());
+    assert_eq!(listed, 100);
+    // An agent that never ends its list is not asked for ever.
+    let again = fixture.act(Action::ListSessions);
+    let mut pages = 0;
+    while let Some(asked) = fixture.sent().pop() {
+        pages += 1;
+        let other = json!([{ "sessionId": "x", "cwd": "/another/folder" }]);
+        fixture.answer(&asked, Ok(json!({ "sessions": other, "nextCursor": "more" })));
+        assert!(pages <= 100, "it is asked for ever");
+    }
+    assert_eq!(pages, 50);
+    drop(again);
+}
+
+#[test]
+fn a_late_answer_to_a_closed_session_does_not_end_the_turn_of_the_one_that_is_opened_again() {
+    let mut fixture = Fixture::greeted(&json!({ "loadSession": true }));
+    let new = fixture.sent().remove(0);
+    fixture.answer(&new, Ok(json!({ "sessionId": "s" })));
+    result(fixture.prompt("one")).expect("sent");
+    let one = fixture.sent().remove(0);
+    result(fixture.act(Action::CloseSession { session: "s".to_owned() })).expect("closed");
+    fixture.sent();
+    let _open = fixture.act(Action::OpenSession { session: "s".to_owned() });
+    let load = fixture.sent().remove(0);
+    fixture.answer(&load, Ok(json!({})));
+    result(fixture.prompt("two")).expect("sent");
+    let two = fixture.sent().remove(0);
+    fixture.answer(&one, Ok(json!({ "stopReason": "cancelled" })));
+    assert_eq!(fixture.activity(), Some(Activity::Running));
+    fixture.answer(&two, Ok(json!({ "stopReason": "end_turn" })));
+    assert_eq!(fixture.activity(), Some(Activity::Idle));
+}
+
+#[test]
+fn a_session_that_cannot_be_opened_keeps_what_is_shown() {
+    let mut fixture = Fixture::greeted(&json!({ "loadSession": true }));
+    let new = fixture.sent().remove(0);
+    fixture.answer(&new, Ok(json!({ "sessionId": "s" })));
+    let open = |fixture: &mut Fixture, id: &str| {
+        fixture.act(Action::OpenSession { session: id.to_owned() })
+    };
+    for number in 1..50 {
+        open(&mut fixture, &format!("old{number}"));
+        let load = fixture.sent().remove(0);
+        fixture.answer(&load, Ok(json!({})));
+    }
+    fixture.topics.put("session/other", "m", Entry::Note { text: "kept".to_owned() });
+    let refused = result(open(&mut fixture, "other"));
+    assert!(refused.expect_err("refused").contains("too many sessions"));
+    assert!(fixture.topics.get("session/other", "m").is_some());
+    // One that has failed is not another one.
+    fixture.editor.fail_session("old1");
+    let _again = open(&mut fixture, "old1");
+    assert_eq!(fixture.sent()[0]["params"]["sessionId"], "old1");
 }
 
 #[test]

@@ -58,6 +58,13 @@ pub enum Action {
         /// The id of the session.
         session: String,
     },
+    /// Ends the command of a terminal. Its output is kept.
+    KillTerminal {
+        /// The id of the session.
+        session: String,
+        /// The id of the terminal: its entry is `terminal:ID`.
+        terminal: String,
+    },
     /// Answers a question.
     Answer {
         /// The id of the session.
@@ -88,7 +95,8 @@ pub enum Action {
         /// The text.
         text: String,
     },
-    /// Lists a folder of the project. The result is a list of `FileEntry`.
+    /// Lists a folder of the project. The result is a list of `FileEntry`. With more than 5,000, the folder has more, and
+    /// the page says so.
     ListFiles {
         /// The path, relative to the folder; empty for the folder itself.
         path: String,

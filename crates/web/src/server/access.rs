@@ -5,7 +5,6 @@
 //! - The `Origin` of everything that is not a plain GET must be this server, with its port.
 //! - The key logs in. The cookie and the token are needed after that.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +15,8 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 
 /// How many wrong keys are accepted in a minute.
 const MAX_FAILURES: usize = 10;
+/// The port that an address without a port has.
+const HTTP_PORT: u16 = 80;
 const MINUTE: Duration = Duration::from_secs(60);
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -98,16 +99,25 @@ impl Access {
     }
 
     /// The name by which the request knows this server.
-    pub(super) fn host(&self, headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    pub(super) fn host(&self, headers: &HeaderMap) -> Option<String> {
         let mut given = headers.get_all(header::HOST).iter();
         let (host, None) = (given.next()?, given.next()) else { return None };
         let host = host.to_str().ok()?;
-        let known = self.hosts.iter().find(|it| *it == host);
-        known.map(|it| Cow::Borrowed(it.as_str())).or_else(|| {
-            // On all addresses of the machine, any address will do. A name will not: it may be somebody else's.
-            let address = host.parse::<SocketAddr>().ok()?;
-            let any = self.address.ip().is_unspecified() && address.port() == self.address.port();
-            any.then(|| Cow::Owned(address.to_string()))
+        // Browsers leave out the port 80.
+        let has_port = host.rsplit(']').next().is_some_and(|it| it.contains(':'));
+        let full = match self.address.port() == HTTP_PORT && !has_port {
+            true => format!("{host}:{HTTP_PORT}"),
+            false => host.to_owned(),
+        };
+        if self.hosts.contains(&full) {
+            return Some(host.to_owned());
+        }
+        // On all addresses of the machine, any address will do. A name will not: it may be somebody else's.
+        let address = full.parse::<SocketAddr>().ok()?;
+        let any = self.address.ip().is_unspecified() && address.port() == self.address.port();
+        any.then(|| match has_port {
+            true => address.to_string(),
+            false => host.to_owned(),
         })
     }
 
@@ -262,6 +272,32 @@ mod tests {
             let mut list = vec![("host", "127.0.0.1:4000")];
             list.extend(origin.map(|it| ("origin", it)));
             assert_eq!(access.check_origin(&headers(&list)).is_ok(), good, "{origin:?}");
+        }
+    }
+
+    #[test]
+    fn the_port_80_may_be_left_out() {
+        for (listen, host, good) in [
+            ("127.0.0.1:80", "127.0.0.1", true),
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "localhost", true),
+            ("127.0.0.1:80", "[::1]", true),
+            ("127.0.0.1:80", "[::1]:80", true),
+            ("127.0.0.1:80", "192.168.1.2", false),
+            ("127.0.0.1:80", "127.0.0.1:8080", false),
+            ("127.0.0.1:80", "evil.example", false),
+            ("192.168.1.2:80", "192.168.1.2", true),
+            ("0.0.0.0:80", "192.168.1.2", true),
+            ("0.0.0.0:80", "[fe80::1]", true),
+            ("0.0.0.0:80", "evil.example", false),
+            ("0.0.0.0:4000", "192.168.1.2", false),
+        ] {
+            let access = Access::new(listen.parse().expect("an address")).expect("random numbers");
+            let list = [("host", host), ("origin", &format!("http://{host}"))];
+            assert_eq!(access.check(&headers(&list), false).is_ok(), good, "{listen}: {host}");
+            assert_eq!(access.check_origin(&headers(&list)).is_ok(), good, "{listen}: {host}");
+            let other = [("host", host), ("origin", "http://evil.example")];
+            assert!(access.check_origin(&headers(&other)).is_err() || host == "evil.example");
         }
     }
 

@@ -1,8 +1,8 @@
 //! The connection of one page.
 //!
 //! The page has a position in each topic that it follows. News are sent at most every [`FLUSH`], and only while the page
-//! handles what it gets: with more than [`MAX_UNHANDLED`] bytes on the way, only results of actions are sent until it has
-//! caught up.
+//! handles what it gets: with more than [`MAX_UNHANDLED`] bytes on the way, nothing is sent until it has caught up,
+//! but the results of its actions, each with the news before it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
