@@ -1,4 +1,4 @@
-//! An ACP editor whose face is a web page.
+//! An ACP editor whose user interface is a web page.
 //!
 //! # Layout
 //! - [`editor`]: the state machine: sessions, prompts, updates and requests
