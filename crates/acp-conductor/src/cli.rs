@@ -140,9 +140,9 @@ pub enum Command {
 
     /// Work with a chain on a web page: chat, files and panels.
     ///
-    /// The page is served on this machine only. Its address, which is printed and opened in a browser,
-    /// contains a secret. The agent works in the folder of the project: other files need your permission.
-    /// Without COMPONENT, the chain is the demo agent, which needs no account and no network.
+    /// The page is served on this machine only, unless --allow-remote is given. Its address, which is
+    /// printed and opened in a browser, contains a secret. The agent works in the folder of the project:
+    /// other files need your permission. Without COMPONENT and --chain, the chain is the demo agent, which needs no account and no network.
     ///
     /// Exit status: 0 if you end it, 1 if the page cannot be served, 2 if the command line is invalid.
     #[command(after_long_help = STUDIO_EXAMPLES)]
@@ -194,15 +194,15 @@ pub enum Command {
 
     /// Forget that you trust a project.
     ///
-    /// A chain that runs goes on until `conductor reload`. The next one does not use the file of the project.
+    /// A running chain goes on until `conductor reload`. A new chain does not use the file of the project.
     ///
     /// Exit status: 0, also if you did not trust the project; 1 if the record cannot be removed.
     Untrust(UntrustArgs),
 
     /// Show the running conductors and their components.
     ///
-    /// Lists each chain that you run with `conductor agent`, `conductor proxy` or `conductor try`: its
-    /// process id, uptime, directory and number of open requests. For each component it shows the
+    /// Lists each chain that you run with `conductor agent`, `proxy`, `try` or `studio`: its process id,
+    /// uptime, directory and number of open requests. For each component it shows the
     /// state, process id, number of restarts, bytes waiting to be read and number of unanswered
     /// requests. If a component has exited, the exit status and the last lines of its standard error
     /// follow.

@@ -104,7 +104,7 @@ impl Failure {
     pub fn kind(&self) -> Option<ErrorKind> {
         match self {
             Failure::Diagnostic(error) => Some(error.kind),
-            Failure::Text(_) => None,
+            Failure::Text(text) => ErrorKind::of_message(text),
         }
     }
 

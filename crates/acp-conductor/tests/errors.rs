@@ -43,6 +43,11 @@ impl Files {
 
     /// The answer to `initialize`, and what the terminal shows. The editor stays connected until the chain ends.
     fn initialize(&self, args: &[&str]) -> (Value, String) {
+        self.first_answer(args, 1)
+    }
+
+    /// The same, for a chain that ends with this exit status.
+    fn first_answer(&self, args: &[&str], status: i32) -> (Value, String) {
         let mut command = self.conductor(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the conductor starts");
@@ -53,7 +58,7 @@ impl Files {
         drop(stdin);
         let answer = String::from_utf8(output.stdout).expect("UTF-8");
         let stderr = String::from_utf8(output.stderr).expect("UTF-8");
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert_eq!(output.status.code(), Some(status), "{stderr}");
         (parse(answer.lines().next().expect("an answer")), stderr)
     }
 }
@@ -111,7 +116,8 @@ fn the_editor_and_the_terminal_show_the_same_reason_and_remedy() {
     for (args, kind, parts) in cases {
         let args: Vec<&str> = ["agent"].into_iter().chain(args.iter().copied()).collect();
         if kind == ErrorKind::MisusedBuiltIn {
-            let stderr = String::from_utf8(files.run(&args).stderr).expect("UTF-8");
+            let (answer, stderr) = files.first_answer(&args, 2);
+            assert_eq!(answer["error"]["data"]["code"], kind.code(), "{answer}");
             assert!(stderr.contains(parts[0]) && stderr.contains(&reference(kind)), "{stderr}");
             continue;
         }

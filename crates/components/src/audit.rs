@@ -30,6 +30,7 @@ pub use record::{By, Decision, Event, Record, RuleRef, content};
 pub use show::{Filter, Found, parse_time, parse_time_at, rule, show, subject};
 pub use verify::{Problem, Report, verify};
 pub use writer::Clock;
+pub(crate) use writer::format_time;
 
 use writer::Writer;
 

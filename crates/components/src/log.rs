@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use acp_proxy::{Call, Id, Json, LogLevel, Message, Outcome, Proxy, Side};
 use acp_wire::ErrorKind;
@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use crate::append;
+use crate::audit;
 use crate::catalog::{BuiltIn, OptionError};
 use crate::telemetry::Collector;
 use secrets::{Secrets, has_secret_values, is_secret_name};
@@ -450,29 +451,7 @@ fn redact(value: &mut Value, words: &[String], in_secret: bool) {
 
 /// The current time in RFC 3339: `2026-11-15T14:03:07.123Z`.
 fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    timestamp(since.as_secs(), since.subsec_millis())
-}
-
-fn timestamp(seconds: u64, milliseconds: u32) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
-}
-
-/// Converts a number of days since 1970-01-01 to year, month and day. The calculation begins each year in March, so that
-/// a leap day is the last day of its year.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+    audit::format_time(audit::Timestamp::now())
 }
 
 #[cfg(test)]
@@ -481,10 +460,11 @@ mod tests {
 
     #[test]
     fn times_are_written_in_rfc_3339() {
-        assert_eq!(timestamp(0, 0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(timestamp(951_782_399, 7), "2000-02-28T23:59:59.007Z");
-        assert_eq!(timestamp(951_782_400, 0), "2000-02-29T00:00:00.000Z");
-        assert_eq!(timestamp(1_794_751_387, 123), "2026-11-15T14:03:07.123Z");
+        let written =
+            |time| audit::format_time(audit::Timestamp::from_millisecond(time).expect("a time"));
+        assert_eq!(written(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(written(951_782_399_007), "2000-02-28T23:59:59.007Z");
+        assert_eq!(written(1_794_751_387_123), "2026-11-15T14:03:07.123Z");
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::options::Interval;
 use crate::sessions::Sessions;
 
 pub(crate) use command::may_run;
+pub(crate) use paths::lexical;
 
 use enforcer::{Enforcer, Policy};
 use imported::Imported;

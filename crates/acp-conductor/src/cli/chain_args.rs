@@ -43,8 +43,8 @@ pub struct AgentArgs {
     /// Each COMPONENT is one argument: a whole command line, quoted as in a shell. Leading NAME=value words
     /// set environment variables. Instead of a command line, a COMPONENT can be the name of a built-in
     /// component with its options (see `conductor components`), or a JSON object with the key `command` and optionally
-    /// `name`, `args`, `env` (an object, or an array of {name, value}), `cwd`, `dialect`, `guard`,
-    /// `onCrash`, `restarts` and `updates`.
+    /// `name`, `args`, `options` (of a built-in component), `env` (an object, or an array of
+    /// {name, value}), `cwd`, `dialect`, `guard`, `onCrash`, `restarts` and `updates`.
     ///
     /// Without COMPONENT and --chain, the default chain of the configuration file runs. A single COMPONENT can be the
     /// name of a chain, if there is no program and no built-in component of that name.

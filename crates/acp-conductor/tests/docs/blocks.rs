@@ -71,6 +71,18 @@ pub fn of_page(page: &str) -> Vec<Block> {
     blocks
 }
 
+/// A command in a block of text is not run. So only synopses, and tables of commands and their meaning, may be in one.
+#[test]
+fn a_command_of_conductor_is_in_a_block_that_is_run() {
+    for block in pages().iter().flat_map(|page| of_page(page)).filter(|it| it.info == "text") {
+        for line in block.text.lines().filter_map(|line| line.strip_prefix("conductor ")) {
+            let is_command = line.starts_with(char::is_lowercase) && !line.contains(['[', ':']);
+            let has_meaning = line.contains("  ");
+            assert!(!is_command || has_meaning, "{}: write ```sh: {line}", block.place());
+        }
+    }
+}
+
 #[test]
 fn every_block_names_its_language() {
     let mut seen = 0;

@@ -230,15 +230,26 @@ fn every_command_and_option_exists() {
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert!(commands.contains(&"agent"), "{overview}");
+    // The commands of a command, such as `conductor config show`.
+    let mut nested = BTreeMap::<&str, Vec<String>>::new();
     for command in &commands {
-        options += &help(&[command]);
+        let text = help(&[command]);
+        if let Some((_, list)) = text.split_once("\nCommands:\n") {
+            let lines = list.lines().map_while(|line| line.strip_prefix("  "));
+            let names = lines.filter_map(|line| line.split_whitespace().next().map(str::to_owned));
+            nested.insert(command, names.collect());
+        }
+        options += &text;
     }
+    assert!(nested["config"].contains(&"show".to_owned()), "{nested:?}");
     options += &overview;
     for component in &components::catalog::ALL {
         options += &help(&["component", component.name]);
     }
-    for nested in ["verify", "show"] {
-        options += &help(&["audit", nested]);
+    for (command, names) in &nested {
+        for name in names.iter().filter(|name| *name != "help") {
+            options += &help(&[command, name]);
+        }
     }
     let chores = std::fs::read_to_string(root().join("xtask/src/main.rs")).expect("xtask");
     for page in pages() {
@@ -255,6 +266,12 @@ fn every_command_and_option_exists() {
                     // `help` fails for a command that does not exist. A hidden one is not listed.
                     help(&[command]);
                 }
+                ["conductor", command, name, ..]
+                    if nested.contains_key(command) && name.starts_with(char::is_lowercase) =>
+                {
+                    let exists = nested[command].iter().any(|it| it == name);
+                    assert!(exists, "{}: {line}", page.path);
+                }
                 ["cargo", "xtask", chore, ..] if chore.starts_with(char::is_lowercase) => {
                     assert!(chores.contains(&format!("[\"{chore}\"")), "{}: {line}", page.path);
                 }
@@ -265,6 +282,21 @@ fn every_command_and_option_exists() {
                 _ => {}
             }
         }
+    }
+}
+
+/// docs/components.md has a table of the built-in components, and a chain of all of them in the recommended order.
+#[test]
+fn the_page_about_components_names_each_of_them() {
+    let text = Page::read("docs/components.md").text;
+    let (_, order) = text.split_once("\n## The order\n").expect("a chapter");
+    let block = order.split("```").nth(1).expect("a chain");
+    let words: Vec<&str> = block.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+    for component in &components::catalog::ALL {
+        let row = format!("\n| [{}](", component.name);
+        assert!(text.contains(&row), "docs/components.md has no row for {}", component.name);
+        let is_in_chain = words.contains(&component.name);
+        assert!(component.agent || is_in_chain, "{} is not in the chain", component.name);
     }
 }
 

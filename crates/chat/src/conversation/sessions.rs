@@ -7,31 +7,13 @@ use super::updates::agent_commands;
 use super::{Conversation, Pending, Phase};
 use crate::commands::shorten;
 use crate::mcp_server;
+pub(super) use client::Opening;
 use client::settings;
 
 /// How many sessions are listed.
 const MAX_LISTED: usize = 50;
 /// The maximum length of a title in the list of sessions.
 const MAX_TITLE: usize = 80;
-
-/// How a session is opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Opening {
-    New,
-    Load(String),
-    Resume(String),
-}
-
-impl Opening {
-    /// The method, for error messages.
-    fn method(&self) -> &'static str {
-        match self {
-            Opening::New => "session/new",
-            Opening::Load(_) => "session/load",
-            Opening::Resume(_) => "session/resume",
-        }
-    }
-}
 
 impl Conversation {
     pub(super) fn can_load(&self) -> bool {

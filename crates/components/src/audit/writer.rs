@@ -333,6 +333,7 @@ fn timestamp(clock: &Clock) -> Timestamp {
     Timestamp::try_from(clock()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-fn format_time(time: Timestamp) -> String {
+/// The time in RFC 3339, with milliseconds: `2026-11-15T14:03:07.123Z`.
+pub(crate) fn format_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }

@@ -109,7 +109,7 @@ fn is_path(pattern: &str, path: &Path, directory: &Path) -> bool {
     let Ok(glob) = glob else { return true };
     let (glob, path) = (glob.compile_matcher(), directory.join(path));
     // The file may be a symbolic link.
-    glob.is_match(super::uses::normal(&path))
+    glob.is_match(crate::permissions::lexical(&path))
         || path.canonicalize().is_ok_and(|path| glob.is_match(path))
 }
 

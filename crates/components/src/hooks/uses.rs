@@ -104,19 +104,6 @@ fn hash(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// The path without `.` and `..`, without looking at the file system.
-pub(crate) fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(normal.pop()),
-            part => normal.push(part),
-        }
-    }
-    normal
-}
-
 /// The path in a form that can be compared. `..` after a symbolic link leads elsewhere than the text says, so such a path
 /// is looked up. If that fails, the path is equal only to itself.
 pub(crate) fn resolved(path: &Path) -> PathBuf {

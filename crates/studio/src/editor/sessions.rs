@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use web::protocol::{self, Activity, Entry};
 
+pub(super) use client::Opening;
 use client::settings;
 
 use super::session::Session;
@@ -19,24 +20,6 @@ const MAX_SESSIONS: usize = 50;
 const TOO_MANY: &str = "too many sessions are open; close one of them";
 /// The longest title of a session, in characters.
 const MAX_TITLE: usize = 80;
-
-/// How a session is opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Opening {
-    New,
-    Load(String),
-    Resume(String),
-}
-
-impl Opening {
-    fn method(&self) -> &'static str {
-        match self {
-            Opening::New => "session/new",
-            Opening::Load(_) => "session/load",
-            Opening::Resume(_) => "session/resume",
-        }
-    }
-}
 
 impl Editor {
     fn capability(&self, name: &str) -> bool {
