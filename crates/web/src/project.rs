@@ -81,7 +81,7 @@ impl Project {
         file_url(path)
     }
 
-    /// Lists a folder: folders first, then files, each by name. Of a large folder, it is the first [`MAX_ENTRIES`].
+    /// Lists a folder: folders first, then files, each by name. Of a large folder, it is only the first entries.
     ///
     /// # Errors
     /// It cannot be read, or is outside of the project.
