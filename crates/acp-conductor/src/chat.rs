@@ -26,10 +26,11 @@ use chat::{plain, terminal};
 use router::Ending;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::agent_ends::AgentEnds;
 use crate::config::Config;
 use crate::host::leftovers;
 use crate::run::run as run_chain;
-use crate::tap::{AgentEnds, Tap};
+use crate::tap::Tap;
 use awaited::Awaited;
 use wire_log::WireLog;
 

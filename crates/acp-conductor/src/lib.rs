@@ -31,6 +31,8 @@
 #![warn(missing_docs, unreachable_pub)]
 
 #[cfg(feature = "cli")]
+mod agent_ends;
+#[cfg(feature = "cli")]
 pub mod audit_table;
 #[cfg(feature = "cli")]
 pub mod builtin;

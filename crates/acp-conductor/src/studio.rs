@@ -17,10 +17,11 @@ use web::server::{self, Server};
 use web::surface::Surface;
 use web::topics::Topics;
 
+use crate::agent_ends::AgentEnds;
 use crate::config::Config;
 use crate::host::leftovers;
 use crate::run::run as run_chain;
-use crate::tap::{AgentEnds, Tap};
+use crate::tap::Tap;
 
 /// The capacity of the pipe between the studio and the chain.
 const PIPE: usize = 1024 * 1024;
