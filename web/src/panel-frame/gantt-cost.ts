@@ -30,7 +30,8 @@ function daysWithExcludes(body: string, thisYear: number): number | null {
   let otherEnds = 0;
   const mentioned = [thisYear];
   // `name : active, id, start, end`. A text with a colon elsewhere looks like a task, which only makes the sum larger.
-  for (const [, data] of body.matchAll(/:([^#\n;]+)/g)) {
+  const tasks = body.replace(/^\s*(?:title|section)\s[^#\n;]*/gim, '');
+  for (const [, data] of tasks.matchAll(/:([^#\n;]+)/g)) {
     const parts = data!.split(',').map((part) => part.trim());
     const end = parts.pop()!;
     const start = parts.pop();

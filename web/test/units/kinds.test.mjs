@@ -14,7 +14,7 @@ const drawn = {
   class: `classDiagram\n${lines(40, (i) => `C${i} <|-- D${i}\nC${i} : +name(String text)\nclass D${i}["A label: to be read"]`)}`,
   state: `stateDiagram-v2\n${lines(200, (i) => `s${i} --> s${i + 1} : an event with words`)}`,
   er: `erDiagram\n${lines(100, (i) => `E${i} ||--o{ F${i} : "has some"`)}\nE1 {\n${lines(200, (i) => `string a${i} PK`)}\n}`,
-  gantt: `gantt\ntitle Plan: 2026\ndateFormat YYYY-MM-DD\naxisFormat %d %b\ntickInterval 1week\nexcludes weekends, 2026-12-24\nsection Build\n` +
+  gantt: `gantt\ntitle Sprint 2: 3 weeks\ndateFormat YYYY-MM-DD\naxisFormat %d %b\ntickInterval 1week\nexcludes weekends, 2026-12-24\nsection Build: part 1\n` +
     'one :done, a1, 2026-01-01, 10d\ntwo :crit, after a1, 2w\nthree :2026-02-01, 2026-09-30\nfour :milestone, m1, 2026-03-01, 0d\nfive :until m1',
   'gantt with seconds': 'gantt\n dateFormat X\n section a\n b :0, 2\n c :1763568000, 1763658000',
   'gantt with hours': 'gantt\ndateFormat HH:mm\ntickInterval 15minute\na :10:30, 90m',
