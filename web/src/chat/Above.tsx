@@ -67,7 +67,7 @@ export function Above(props: AboveProps) {
         </section>
       )}
       {question && (
-        <Guarded key={question[0]} instead={<Unshown question={question[1]} disabled={props.disabled}
+        <Guarded key={question[0]} instead={<Unshown question={question[1]} disabled={props.disabled} ready={props.ready}
           onAnswer={(choice) => props.onAnswer(question[0], choice)} />}>
           <PermissionRow question={question[1]} who={props.who} more={props.questions.length - 1}
             disabled={props.disabled} ready={props.ready}
@@ -79,7 +79,9 @@ export function Above(props: AboveProps) {
 }
 
 /** A question that cannot be shown can only be rejected. */
-function Unshown(props: { question: Question; disabled: string | false; onAnswer: (choice: string) => void }) {
+function Unshown(props: {
+  question: Question; disabled: string | false; ready: boolean; onAnswer: (choice: string) => void;
+}) {
   const reject = keyChoice(props.question, 'reject_once');
   return (
     <div class="above-part permission" role="group" aria-label="A question that cannot be shown">
@@ -87,7 +89,8 @@ function Unshown(props: { question: Question; disabled: string | false; onAnswer
         <span>The agent asks something that this page cannot show.{reject === null && ' Stop the agent.'}</span></p>
       {reject !== null && (
         <div class="buttons permission-buttons">
-          <Button icon="x" disabled={props.disabled} onClick={() => props.onAnswer(reject)}>Reject</Button>
+          <Button icon="x" disabled={props.disabled || (props.ready ? false : 'This question has just come.')}
+            onClick={() => props.onAnswer(reject)}>Reject</Button>
         </div>
       )}
     </div>
