@@ -9,8 +9,8 @@ const MAX_DEPTH: usize = 4;
 /// How many members count.
 const MAX_MEMBERS: usize = 16;
 
-/// A longer value is not an id.
-const MAX_LENGTH: usize = 256;
+/// A longer value is not an id, and a longer name says nothing.
+pub(super) const MAX_LENGTH: usize = 256;
 
 /// Members of `_meta` that belong to the whole text, and not only to one chunk of it.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl Marks {
     }
 
     fn collect(&mut self, object: &Json, path: &mut Vec<String>, is_in_writer: bool) {
-        for (name, value) in object.members() {
+        for (name, value) in object.members().into_iter().filter(|it| it.0.len() <= MAX_LENGTH) {
             let names = match says(&name) {
                 Names::Nothing if is_in_writer && is_id(&name) => Names::Writer,
                 names => names,
