@@ -1,7 +1,7 @@
 //! The component `log`: writes a line of JSON for each message.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -407,12 +407,13 @@ fn redact_names(members: &mut Map<String, Value>) {
     if !members.keys().any(|it| matches!(Secrets::standard().redact(it), Cow::Owned(_))) {
         return;
     }
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     for (name, value) in std::mem::take(members) {
         let redacted = shown(&name);
         let mut name = redacted.clone();
-        let mut number = 1;
+        let number = numbers.entry(name.clone()).or_insert(1);
         while members.contains_key(&name) {
-            number += 1;
+            *number += 1;
             name = format!("{redacted} {number}");
         }
         members.insert(name, value);
@@ -508,5 +509,23 @@ mod tests {
         }
         assert_eq!(text.matches("seen").count(), 2);
         assert!(text.contains(r#""name":"A""#));
+    }
+
+    #[test]
+    fn many_names_with_the_same_redaction_stay_different() {
+        let token = |number: usize| format!("ghp_aB3dE6gH9jK2mN5pQ8sT1vW4yZ7aC0{number:06}");
+        let taken = ("[redacted:github] 2".to_owned(), "taken".into());
+        let tokens = (200_001..204_001).map(|number| (token(number), number.into()));
+        let mut members: Map<String, Value> = std::iter::once(taken).chain(tokens).collect();
+        redact_names(&mut members);
+        let expected = |number: usize| match number {
+            1 => "[redacted:github]".to_owned(),
+            _ => format!("[redacted:github] {number}"),
+        };
+        assert_eq!(members.len(), 4001);
+        for number in 1..=4001 {
+            assert!(members.contains_key(&expected(number)), "{number}");
+        }
+        assert_eq!(members["[redacted:github] 2"], "taken");
     }
 }

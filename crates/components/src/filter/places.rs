@@ -3,7 +3,7 @@
 use acp_proxy::{Json, Side};
 
 use super::strings::{self, Place};
-use super::writer::Marks;
+use super::writer::{MAX_LENGTH, Marks};
 use crate::sessions::session_key;
 
 /// Members whose values name something. A changed name would name something else.
@@ -308,7 +308,7 @@ fn owner(params: &Json, update: &Json) -> (String, String) {
         .collect();
     let joined = |of: fn(&Marks) -> String| {
         let all: Vec<String> = marks.iter().map(of).filter(|it| !it.is_empty()).collect();
-        all.join(" ")
+        session_key(&all.join(" ")).into_owned()
     };
     let has_own_id = IDS.iter().any(|it| *it != "messageId" && update.member(it).is_some());
     let writer = if has_own_id { String::new() } else { joined(Marks::writer) };
@@ -353,7 +353,7 @@ fn chunk(kind: &str, params: &Json, update: &Json) -> Option<Piece> {
     };
     let text = text.filter(Json::is_string)?;
     let path = path.iter().map(|it| (*it).to_owned()).collect();
-    Some(Piece { kind: kind.to_owned(), id, writer, path, encoding, text })
+    Some(Piece { kind: session_key(kind).into_owned(), id, writer, path, encoding, text })
 }
 
 /// The text of an embedded file in a chunk. Several chunks with the same address are one text.
@@ -362,7 +362,8 @@ fn resource(kind: &str, id: &str, writer: String, content: &Json) -> Option<Piec
     let uri = content.at(&["resource", "uri"]);
     let uri = uri.as_ref().and_then(Json::text).unwrap_or_default();
     let path = ["content", "resource", "text"].map(str::to_owned).to_vec();
-    let (kind, id) = (format!("{kind} resource"), format!("{id} {}", session_key(&uri)));
+    let (kind, id) =
+        (format!("{} resource", session_key(kind)), format!("{id} {}", session_key(&uri)));
     Some(Piece { kind, id, writer, path, encoding: Encoding::Plain, text })
 }
 
@@ -371,7 +372,8 @@ fn terminal_output(update: &Json) -> Vec<Piece> {
     let Some(meta) = update.member("_meta").filter(Json::is_object) else { return Vec::new() };
     let id = update.member("toolCallId").and_then(|it| Some(session_key(&it.text()?).into_owned()));
     let id = id.unwrap_or_default();
-    let names = meta.keys().into_iter().filter(|it| it.starts_with("terminal_output"));
+    let is_output = |it: &String| it.starts_with("terminal_output") && it.len() <= MAX_LENGTH;
+    let names = meta.keys().into_iter().filter(is_output);
     names
         .filter_map(|name| {
             let text = meta.at(&[&name, "data"]).filter(Json::is_string)?;

@@ -492,6 +492,37 @@ mod tests {
     }
 
     #[test]
+    fn long_names_and_values_in_meta_take_no_memory() {
+        let (secrets, mut streams) = (Secrets::standard(), Streams::new(10, false));
+        let (long, id) = ("x".repeat(200_000), "y".repeat(200));
+        let mut marks = json!({ (long.clone()): { "agentId": "a" }, "agentName": long });
+        for number in 0..20 {
+            marks[format!("{number}")] = json!({ "messageId": id, "agentId": id });
+        }
+        let output = format!("terminal_output{long}");
+        let updates = [
+            ("agent_message_chunk".to_owned(), json!({ "_meta": marks })),
+            (format!("{long}_chunk"), json!({ "_meta": marks })),
+            ("tool_call_update".to_owned(), json!({ "_meta": { (output): { "data": "ghp_a" } } })),
+        ];
+        for (kind, mut update) in updates {
+            update["content"] = json!({ "type": "text", "text": "is ghp_aB3dE6g" });
+            let update = Json::trusted(update.to_string());
+            for piece in places::pieces(&kind, &Json::NULL, &update) {
+                streams.push("s", &piece, false, secrets, &mut Flushed::default());
+            }
+        }
+        let texts = &streams.sessions["s"].streams;
+        assert_eq!(texts.len(), 2, "a long name of an output is none");
+        for it in texts {
+            let size: usize =
+                it.path.iter().chain([&it.kind, &it.id, &it.writer]).map(String::len).sum();
+            assert!(size < 300, "{it:?}");
+            assert!(it.id.starts_with("sha256-") && it.writer.starts_with("sha256-"), "{it:?}");
+        }
+    }
+
+    #[test]
     fn the_memory_of_many_sessions_and_messages_is_bounded() {
         let (secrets, mut streams) = (Secrets::standard(), Streams::new(100, false));
         let long = format!("ghp_{}", "aB3d".repeat(1000));

@@ -9,8 +9,8 @@ const MAX_DEPTH: usize = 4;
 /// How many members count.
 const MAX_MEMBERS: usize = 16;
 
-/// A longer value is not an id.
-const MAX_LENGTH: usize = 256;
+/// A longer value is not an id, and a longer name says nothing.
+pub(super) const MAX_LENGTH: usize = 256;
 
 /// Members of `_meta` that belong to the whole text, and not only to one chunk of it.
 #[derive(Debug, Default)]
@@ -61,14 +61,14 @@ impl Marks {
     }
 
     fn collect(&mut self, object: &Json, path: &mut Vec<String>, is_in_writer: bool) {
-        for (name, value) in object.members() {
+        for (name, value) in object.members().into_iter().filter(|it| it.0.len() <= MAX_LENGTH) {
             let names = match says(&name) {
-                Names::Nothing if is_in_writer && is_id(&name) => Names::Writer,
+                Names::Nothing if is_in_writer && name.eq_ignore_ascii_case("id") => Names::Writer,
                 names => names,
             };
             path.push(name);
             if value.is_object() && path.len() < MAX_DEPTH {
-                self.collect(&value, path, is_in_writer || names == Names::Writer);
+                self.collect(&value, path, names == Names::Writer);
             } else if is_short_scalar(&value) {
                 let marks = match names {
                     Names::Writer => Some(&mut self.writer),
@@ -96,10 +96,30 @@ fn says(name: &str) -> Names {
     match () {
         () if has(&["trace", "span", "user"]) => Names::Nothing,
         () if has(&["message"]) && is_id(&name) => Names::Message,
+        () if !has(&WORKERS) || !is_of_worker(&name) => Names::Nothing,
         () if has(&["parent", "agent"]) && names_one(&name) => Names::Writer,
-        () if has(&["tool", "task", "thread", "session"]) && is_id(&name) => Names::Writer,
+        () if is_id(&name) => Names::Writer,
         () => Names::Nothing,
     }
+}
+
+/// What an agent calls its sub-agents and their work.
+const WORKERS: [&str; 5] = ["agent", "task", "thread", "session", "tool"];
+
+/// Whether a name has only words that fit a sub-agent. The value of any other name, such as `agentEventId`, may differ in each
+/// chunk: if it named the writer, each chunk would be a text of its own, and a secret that is cut into chunks would pass.
+fn is_of_worker(name: &str) -> bool {
+    const OTHERS: [&str; 13] = [
+        "parent", "child", "sub", "root", "main", "run", "use", "call", "type", "name", "id", "_",
+        "-",
+    ];
+    let mut rest = name;
+    while !rest.is_empty() {
+        let mut words = WORKERS.iter().chain(&OTHERS);
+        let Some(after) = words.find_map(|it| rest.strip_prefix(it)) else { return false };
+        rest = after;
+    }
+    true
 }
 
 /// Whether the value names something. Of an agent, there may also be times and counts, which differ in each chunk.
