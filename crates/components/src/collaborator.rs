@@ -151,13 +151,17 @@ impl BuiltIn for Collaborator {
             .on_prompt(async move |mut prompt, next| {
                 let session = prompt.session().to_owned();
                 // Before it is sent, so that a second prompt at the same time does not get it as well.
-                let is_first = collaborator.begin_embodiment(&session);
-                if is_first {
-                    prompt.add_context(collaborator.embodiment(&session, next.context()));
-                    collaborator.note_loaded(&session, true, next.context()).await;
+                if !collaborator.begin_embodiment(&session) {
+                    return next.run(prompt).await;
                 }
-                let answer = next.run(prompt).await;
-                if is_first && !was_read(&answer) {
+                prompt.add_context(collaborator.embodiment(&session, next.context()));
+                // The note may wait for another process. The prompt must not: a cancellation would overtake it.
+                let (answer, ()) = tokio::join!(
+                    biased;
+                    next.run(prompt),
+                    collaborator.note_loaded(&session, true, next.context()),
+                );
+                if !was_read(&answer) {
                     collaborator.sessions.with(&session, |it| it.state.is_added = false);
                     collaborator.note_loaded(&session, false, next.context()).await;
                 }

@@ -258,14 +258,24 @@ struct Asking {
 }
 
 impl Asking {
-    /// Asks the editor. Ends when the agent cancels the tool call, when its turn is over, and when the editor does not
-    /// answer. The request to the editor is cancelled then.
+    /// Asks the editor. The errors of the editor are explained to the agent.
     async fn ask<T: Request>(
         &self,
         context: &ToolContext,
         request: T,
         timeout: Duration,
     ) -> Result<T::Response> {
+        self.answer_to(context, request, timeout).await?.map_err(|why| could_not(&why))
+    }
+
+    /// The answer of the editor, or its error. Ends with an error of its own when the agent cancels the tool call, when its
+    /// turn is over, and when the editor does not answer. The request to the editor is cancelled then.
+    async fn answer_to<T: Request>(
+        &self,
+        context: &ToolContext,
+        request: T,
+        timeout: Duration,
+    ) -> Result<Result<T::Response>> {
         let operation = IdeOperation::ALL.into_iter().find(|it| it.method() == T::METHOD);
         let tool = operation.map(tool_name).unwrap_or_default();
         let mut end = self.turn_ends.begin(&context.session().unwrap_or_default(), tool);
@@ -273,9 +283,7 @@ impl Asking {
         tokio::select! {
             biased;
             () = context.cancelled() => Err("the call was cancelled".into()),
-            answer = editor.request(request) => answer.map_err(|why| {
-                Error::internal(format!("the editor could not do it: {}", why.message()))
-            }),
+            answer = editor.request(request) => Ok(answer),
             () = end.wait() => Err("the turn is over, so the editor is not asked any more".into()),
             () = tokio::time::sleep(timeout) => {
                 let seconds = timeout.as_secs();
@@ -286,7 +294,8 @@ impl Asking {
 }
 
 impl Asking {
-    /// Finds a symbol at its place. If nothing is found there and the agent has named the symbol, it is searched by its name.
+    /// Finds a symbol at its place. If the editor finds nothing there and the agent has named the symbol, it is searched by
+    /// its name. An editor that has not answered in time, or in the turn, is not asked again.
     async fn find<T: Request<Response = Locations>>(
         &self,
         context: &ToolContext,
@@ -306,13 +315,14 @@ impl Asking {
             }),
         );
         let found = match at_place {
-            Some(at_place) => Some(self.ask(context, at_place, TIMEOUT).await),
+            Some(at_place) => Some(self.answer_to(context, at_place, TIMEOUT).await?),
             None => None,
         };
         match (found, by_name) {
             (Some(Ok(found)), _) if !found.locations.is_empty() => Ok(found),
             (_, Some(by_name)) => self.ask(context, by_name, TIMEOUT).await,
-            (found, None) => found.unwrap_or_else(|| Ok(Locations::default())),
+            (Some(found), None) => found.map_err(|why| could_not(&why)),
+            (None, None) => Ok(Locations::default()),
         }
     }
 
@@ -333,6 +343,11 @@ impl Asking {
         }
         file_url(&plain)
     }
+}
+
+/// The error of the editor, for the agent.
+fn could_not(why: &Error) -> Error {
+    Error::internal(format!("the editor could not do it: {}", why.message()))
 }
 
 /// Lines and columns begin with 1.

@@ -331,7 +331,8 @@ impl Enforcer {
         });
     }
 
-    /// The prompt, with the reasons for what was denied before it.
+    /// The prompt, with the reasons for what was denied before it. They are where [`acp_proxy::Prompt::add_context`] puts a
+    /// text. It is not used, because a strict proxy would refuse prompts with content that it does not know.
     fn with_reasons(&self, call: Call) -> Call {
         let Some(params) = &call.params else { return call };
         let session = text(params, "sessionId").unwrap_or_default();
@@ -348,7 +349,11 @@ impl Enforcer {
             ("type", Some(Json::string("text"))),
             ("text", Some(Json::string(&note))),
         ]);
-        let blocks: Vec<Json> = std::iter::once(block).chain(prompt.elements()).collect();
+        let mut blocks = prompt.elements();
+        let is_text = |it: &&Json| it.member("type").is_some_and(|kind| kind.equals_text("text"));
+        let first = blocks.iter().find(is_text).and_then(|it| text(it, "text"));
+        let is_command = first.is_some_and(|it| it.starts_with('/'));
+        blocks.insert(if is_command { blocks.len() } else { 0 }, block);
         let params = params.with_at(&["prompt"], Some(&Json::array(&blocks)));
         Call { params: Some(params), ..call }
     }

@@ -143,10 +143,8 @@ impl Walkthrough {
                 let Some(Subject { session, title, place: None }) = Subject::read(&event.id) else {
                     return false;
                 };
-                for (number, kind, answer) in answers_in(event) {
-                    let taken = answers.tours.answer(&session, &title, number, kind, &answer);
-                    answers.on_taken(taken, session.clone(), context);
-                }
+                let taken = answers.tours.answer_all(&session, &title, answers_in(event));
+                answers.on_taken(taken, session.clone(), context);
                 if event.widget == show::DONE {
                     answers.tours.end_wait(&session, &title, Ending::Answered);
                 }
@@ -175,7 +173,7 @@ impl Walkthrough {
             })
     }
 
-    /// Starts a turn with an answer, if it is kept and the options ask for it. Answers that come while a turn runs become
+    /// Starts a turn with answers, if they are kept and the options ask for it. Answers that come while a turn runs become
     /// one turn. Otherwise the user is told that the answer waits.
     fn on_taken(&self, taken: Taken, session: String, context: &Context) {
         if taken != Taken::ForPrompt {

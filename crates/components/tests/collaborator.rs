@@ -446,6 +446,34 @@ fn loaded_sessions_and_a_restart_do_not_repeat_the_identity() {
     }
 }
 
+/// Another process writes the files at this time.
+#[test]
+fn a_cancellation_does_not_overtake_the_first_prompt() {
+    let place = folder("locked");
+    let mut talk = Talk::new(&place, &[], 1);
+    talk.prompt("s");
+    let lock = place.join("memory/lock");
+    let lock = std::fs::File::options().write(true).open(lock).expect("the lock of the files");
+    lock.lock().expect("it is free");
+    talk.open("session/new", "locked");
+    let blocks = json!([{ "type": "text", "text": "hello" }]);
+    let params = json!({ "sessionId": "locked", "prompt": blocks });
+    talk.send("editor", json!({ "id": 9, "method": "session/prompt", "params": params }));
+    let cancel = json!({ "method": "session/cancel", "params": { "sessionId": "locked" } });
+    talk.send("editor", cancel);
+    let prompt = talk.conversation.receive("agent");
+    assert_eq!(prompt["method"], "session/prompt");
+    assert_eq!(talk.conversation.receive("agent")["method"], "session/cancel");
+    drop(lock);
+    let result = json!({ "stopReason": "cancelled" });
+    talk.send("agent", json!({ "id": prompt["id"], "result": result }));
+    assert_eq!(talk.conversation.receive("editor")["id"], 9);
+    // The file says it nevertheless: a new process does not repeat the identity.
+    let mut talk = Talk::greeted(&options(&place, &[]), &place, 1, &Value::Null);
+    talk.open_as(json!("r:1"), "session/new", "locked");
+    assert_eq!(talk.prompt("locked"), ["hello"]);
+}
+
 #[test]
 fn ten_thousand_sessions_use_bounded_memory() {
     let place = folder("many");

@@ -83,6 +83,27 @@ impl Talk {
         assert_eq!(result["isError"], true, "{result}");
         result["content"][0]["text"].as_str().expect("a text").to_owned()
     }
+
+    /// The user prompts the agent. Returns the id of the prompt.
+    fn begin_turn(&mut self) -> Value {
+        let prompt = json!([{ "type": "text", "text": "go" }]);
+        let params = json!({ "sessionId": "s", "prompt": prompt });
+        let request = json!({ "id": 9, "method": "session/prompt", "params": params });
+        self.conversation.send("editor", &request.to_string());
+        self.conversation.receive("agent")["id"].clone()
+    }
+
+    /// The turn ends: the request to the editor is cancelled, and the agent gets the reason.
+    fn assert_withdrawn_at_the_end_of(&mut self, turn: &Value, asked: &Value) {
+        let end = json!({ "id": turn, "result": { "stopReason": "cancelled" } });
+        self.conversation.send("agent", &end.to_string());
+        assert_eq!(self.conversation.receive("editor")["id"], 9);
+        let cancelled = self.conversation.receive("editor");
+        assert_eq!(cancelled["method"], "$/cancel_request");
+        assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+        let text = self.result()["content"][0]["text"].to_string();
+        assert!(text.contains("the turn is over"), "{text}");
+    }
 }
 
 #[test]
@@ -253,24 +274,25 @@ fn errors_and_long_results_of_the_editor_are_bounded() {
     assert_eq!((&structured["more"], structured.to_string().len() < 70_000), (&json!(true), true));
 }
 
+/// The agent has named both the place and the symbol.
+#[test]
+fn a_symbol_is_not_searched_by_its_name_after_the_end_of_the_turn() {
+    let mut talk = start(&[], 1, json!(true));
+    let turn = talk.begin_turn();
+    let place = json!({ "symbol": "lock", "path": "a.rs", "line": 9, "column": 4 });
+    talk.send("tools/call", json!({ "name": "find_definition", "arguments": place }));
+    let asked = talk.conversation.receive("editor");
+    assert_eq!(asked["params"]["line"], 9);
+    talk.assert_withdrawn_at_the_end_of(&turn, &asked);
+}
+
 /// Otherwise the user could accept a change that the agent knows nothing of.
 #[test]
 fn an_edit_is_withdrawn_when_the_turn_ends() {
     let mut talk = start(&[], 1, json!(true));
-    let prompt = json!([{ "type": "text", "text": "go" }]);
-    let params = json!({ "sessionId": "s", "prompt": prompt });
-    let request = json!({ "id": 9, "method": "session/prompt", "params": params });
-    talk.conversation.send("editor", &request.to_string());
-    let turn = talk.conversation.receive("agent")["id"].clone();
+    let turn = talk.begin_turn();
     let edit = json!({ "edits": [{ "path": "a.rs", "line": 1, "new_text": "x" }] });
     talk.send("tools/call", json!({ "name": "apply_edit", "arguments": edit }));
     let asked = talk.conversation.receive("editor");
-    let end = json!({ "id": turn, "result": { "stopReason": "cancelled" } });
-    talk.conversation.send("agent", &end.to_string());
-    assert_eq!(talk.conversation.receive("editor")["id"], 9);
-    let cancelled = talk.conversation.receive("editor");
-    assert_eq!(cancelled["method"], "$/cancel_request");
-    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
-    let text = talk.result()["content"][0]["text"].to_string();
-    assert!(text.contains("the turn is over"), "{text}");
+    talk.assert_withdrawn_at_the_end_of(&turn, &asked);
 }

@@ -98,12 +98,14 @@ pub(super) struct Reply {
     pub(super) comments: Vec<(String, String)>,
 }
 
-/// What happens to an answer of the user.
+/// What happens to answers of the user.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// A tool call waits for it.
+    /// There are none.
+    Nothing,
+    /// A tool call waits for them.
     ByTool,
-    /// It is kept for the next prompt.
+    /// They are kept for the next prompt.
     ForPrompt,
 }
 
@@ -211,34 +213,36 @@ impl Tours {
         answers: Answers,
         comments: Vec<(String, String)>,
     ) {
-        for (number, answer) in answers {
-            self.answer(session, title, number, AnswerKind::Text, &answer);
-        }
+        let answers = answers.into_iter().map(|(number, it)| (number, AnswerKind::Text, it));
+        self.answer_all(session, title, answers.collect());
         for (place, text) in comments {
             self.reply(session, title, &place, &text);
         }
     }
 
-    /// The user has answered a question.
-    pub(super) fn answer(
+    /// The user has answered questions, all with one event. The first answer of the event may be the last one that is
+    /// missing, so the wait ends after all of them.
+    pub(super) fn answer_all(
         &self,
         session: &str,
         title: &str,
-        number: usize,
-        kind: AnswerKind,
-        answer: &str,
+        answers: Vec<(usize, AnswerKind, String)>,
     ) -> Taken {
-        let answer = shortened(answer);
+        if answers.is_empty() {
+            return Taken::Nothing;
+        }
         self.with(session, |state| {
             let tour = state.find(title);
-            let question = tour.as_ref().and_then(|it| it.questions.get(number - 1)).cloned();
+            let questions = tour.as_ref().map(|it| it.questions.clone()).unwrap_or_default();
             if let Some(tour) = tour
                 && let Some(mut waiting) = tour.take_waiting()
             {
-                let given = waiting.answers.entry(number).or_default();
-                match kind {
-                    AnswerKind::Choice => given.choice = Some(answer),
-                    AnswerKind::Text => given.text = Some(answer),
+                for (number, kind, answer) in answers {
+                    let given = waiting.answers.entry(number).or_default();
+                    match kind {
+                        AnswerKind::Choice => given.choice = Some(shortened(&answer)),
+                        AnswerKind::Text => given.text = Some(shortened(&answer)),
+                    }
                 }
                 match waiting.answers.len() >= tour.questions.len() {
                     true => waiting.end(Ending::Answered),
@@ -246,10 +250,14 @@ impl Tours {
                 }
                 return Taken::ByTool;
             }
-            let question = question.map(|it| format!(" ({it})")).unwrap_or_default();
-            state.keep(format!(
-                "The user answered question {number}{question} of your walkthrough \"{title}\": {answer}"
-            ))
+            for (number, _, answer) in answers {
+                let question = questions.get(number - 1).map(|it| format!(" ({it})"));
+                let (question, answer) = (question.unwrap_or_default(), shortened(&answer));
+                state.keep(format!(
+                    "The user answered question {number}{question} of your walkthrough \"{title}\": {answer}"
+                ));
+            }
+            Taken::ForPrompt
         })
     }
 

@@ -146,5 +146,18 @@ fn the_agent_is_told_the_reason_with_the_next_prompt_if_the_options_say_so() {
     chain.receive("editor");
     // Only once.
     chain.ask("editor", "session/prompt", prompt("and on"));
-    assert_eq!(chain.receive("agent")["params"], prompt("and on"));
+    let received = chain.receive("agent");
+    assert_eq!(received["params"], prompt("and on"));
+    chain.answer("agent", &received, Ok(json!({ "stopReason": "end_turn" })));
+    chain.receive("editor");
+    // Agents look for a command only at the beginning.
+    assert_eq!(chain.decided(command("t2", "git push -f")), "no");
+    chain.said();
+    let mut compact = prompt("/compact");
+    let blocks = compact["prompt"].as_array_mut().expect("blocks");
+    blocks.insert(0, json!({ "type": "a new type", "text": "x" }));
+    chain.ask("editor", "session/prompt", compact.clone());
+    let blocks = compact["prompt"].as_array_mut().expect("blocks");
+    blocks.push(json!({ "type": "text", "text": note }));
+    assert_eq!(chain.receive("agent")["params"], compact);
 }

@@ -76,6 +76,32 @@ fn the_wait_ends_with_the_panel_the_button_the_turn_and_the_time() {
     assert_eq!(talk.result_text(), text);
 }
 
+/// The first text answers the last open question. The second one is still a part of the result.
+#[test]
+fn all_answers_of_one_click_are_in_the_result() {
+    let mut talk = Talk::new("one-click", &[], FULL, 1);
+    let which = json!({ "text": "Which?", "choices": ["a", "b"], "free_text": true });
+    let questions = json!([{ "question": { "text": "Why?" } }, { "question": which }]);
+    talk.present(json!({ "title": "T", "sections": questions }));
+    let panel = talk.editor_answers("_scp/html_panel/show");
+    talk.event(&panel, "q2", "choice", "b");
+    let inputs = json!({ "q1-text": "because", "q2-text": "but later" });
+    let click = json!({ "id": panel["id"], "widget": "done", "kind": "click", "inputs": inputs });
+    let click = json!({ "method": "_scp/html_panel/event", "params": click });
+    talk.send("editor", click.clone());
+    talk.editor_answers("_scp/html_panel/show");
+    let text =
+        "The user has answered.\n1. Why?\n   Answer: because\n2. Which?\n   Answer: b; but later";
+    assert_eq!(talk.result_text(), text);
+    assert_eq!(talk.prompt("s", "x"), ["x"]);
+    // When no call waits, all of them wait for the next prompt.
+    talk.send("editor", click);
+    assert_eq!(talk.shown_text(), LATE);
+    let texts = talk.prompt("s", "x");
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(texts[0].ends_with(": because") && texts[1].ends_with(": but later"), "{texts:?}");
+}
+
 /// A panel that the user has closed does not count, and its comments are removed, except for those with replies.
 #[test]
 fn a_walkthrough_is_over_when_the_user_closes_its_panel() {
