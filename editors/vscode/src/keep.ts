@@ -135,7 +135,7 @@ export class Keeper {
     const all = this.folders.flatMap((folder) => {
       const file = readFile(join(folder, indexFile));
       const index = file && indexOf(file.text);
-      return index ? [{ ...index, written: file.written, isOpen: folder !== this.own && runsElsewhere(index.pid) }] : [];
+      return index ? [{ ...index, written: file.written, isOpen: this.isOpen(folder) }] : [];
     });
     const elsewhere = all.filter(({ isOpen }) => isOpen).map(({ current }) => current);
     const [last] = all.filter(({ isOpen }) => !isOpen).sort((a, b) => b.written - a.written);
@@ -226,8 +226,15 @@ export class Keeper {
     this.attempt(() => rmSync(join(folder, name), { force: true }));
   }
 
+  /** Another window that is open writes a conversation only when it changes, so its files stay. */
   private removeAll(name: string): void {
-    for (const folder of this.folders) this.remove(folder, name);
+    for (const folder of this.folders) if (!this.isOpen(folder)) this.remove(folder, name);
+  }
+
+  /** Whether another window that is open writes into this folder. */
+  private isOpen(folder: string): boolean {
+    const file = folder === this.own ? null : readFile(join(folder, indexFile));
+    return runsElsewhere((file && indexOf(file.text))?.pid ?? null);
   }
 
   private attempt(work: () => void): void {

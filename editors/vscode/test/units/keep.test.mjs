@@ -275,6 +275,23 @@ test('a conversation that is above the limit in one window stays in the other on
   assert.deepEqual(ids(0), ['b', 'a']);
 });
 
+test('a window that is open keeps its files when another window starts with a lower limit, or closes a conversation', (t) => {
+  const { folders, open, keep, of } = windows(t, [conversation('a', 1, 'x'), conversation('b', 2, 'x')], []);
+  keep(0);
+  of(0, process.ppid);
+  const before = readdirSync(folders[0]);
+  const second = open(1, 1);
+  second.load([]);
+  second.forget('a');
+  second.forget('b');
+  second.flush();
+  assert.deepEqual(readdirSync(folders[0]), before);
+  // The window has ended.
+  of(0, endedProcess());
+  open(1, 1).load([]);
+  assert.deepEqual(readdirSync(folders[0]).sort(), [fileName('b'), 'current.json'].sort());
+});
+
 test('a window continues what was shown last, unless another window shows it', (t) => {
   const make = (...owners) => {
     const { open, keep, of } = windows(t, [conversation('a', 1, 'x')], [conversation('b', 2, 'x')], [conversation('x', 1, 'x')]);
