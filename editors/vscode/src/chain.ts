@@ -2,7 +2,7 @@
 import * as vscode from 'vscode';
 import type { Editor, LinkHost } from 'acp-conductor-client';
 import { followEvents, describeEvent } from 'acp-conductor-client/events';
-import type { Action, Chain, Entry } from 'acp-conductor-client/link';
+import type { Action, Chain, Change, Entry } from 'acp-conductor-client/link';
 import {
   agentCommand, chainWords, chosenChain, loginCommand, loginVariables, namesOf, type ChainSpec,
 } from './chains';
@@ -388,14 +388,10 @@ export class ChainControl {
     if (this.run && storageUri) remember(conversationFolders(storageUri.fsPath), shownWorkspace(), globalState);
   }
 
-  private follow(topic: string, change: { c: string; id?: string }): void {
-    const keeper = this.run?.keeper;
-    if (topic.startsWith('session/')) keeper?.touch(topic.slice('session/'.length));
-    else if (topic === 'sessions') {
-      if (change.c === 'del' && change.id !== undefined) keeper?.forget(change.id);
-      else if (change.id !== undefined) keeper?.touch(change.id);
-      this.askChanges.fire();
-    } else if (topic === 'chain' && change.id === 'chain' && this.chain) {
+  private follow(topic: string, change: Change | { c: 'clear' }): void {
+    this.run?.keeper?.follow(topic, change);
+    if (topic === 'sessions') this.askChanges.fire();
+    else if (topic === 'chain' && change.c !== 'clear' && change.id === 'chain' && this.chain) {
       if (this.chain.state === 'ended') this.run?.edits.withdrawAll();
       this.chainChanges.fire(this.chain);
     }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Conversation } from 'acp-conductor-client';
-import { decodeFrame, type Entry } from 'acp-conductor-client/link';
+import { decodeFrame, type Change, type Entry } from 'acp-conductor-client/link';
 import { noteId, shortened } from './shorten';
 
 /** The largest file, in UTF-16 units of its JSON. What is larger is shortened. */
@@ -50,6 +50,11 @@ export function decode(text: string): Conversation | null {
 /** The conversations to keep: those with something in them, the newest first. */
 export function chosen(conversations: readonly Conversation[], most: number): Conversation[] {
   return conversations.filter(isWorthKeeping).sort((a, b) => b.session.time - a.session.time).slice(0, most);
+}
+
+/** When the newest entry was made. The time of the session may come from the list of the agent. */
+function lastTime({ entries }: Conversation): number {
+  return entries.reduce((last, [, entry]) => ('time' in entry ? Math.max(last, entry.time) : last), 0);
 }
 
 export function fileName(id: string): string {
@@ -124,7 +129,7 @@ export class Keeper {
       const conversation = file && decode(file.text);
       if (!conversation) continue;
       const known = found.get(conversation.id);
-      const later = known ? conversation.session.time - known.conversation.session.time || file.written - known.written : 1;
+      const later = known ? lastTime(conversation) - lastTime(known.conversation) || file.written - known.written : 1;
       if (later > 0) found.set(conversation.id, { conversation, written: file.written });
     }
     return [...found.values()].map(({ conversation }) => conversation);
@@ -142,6 +147,14 @@ export class Keeper {
     // The agent of another chain does not know the session.
     const isUsable = last?.chain === this.chain && !elsewhere.includes(last.current);
     return { current: isUsable ? last.current : null, elsewhere };
+  }
+
+  /** A topic of the editor has changed. What the agent lists of a saved session is no change of its conversation. */
+  follow(topic: string, change: Change | { c: 'clear' }): void {
+    if (topic.startsWith('session/')) this.touch(topic.slice('session/'.length));
+    if (topic !== 'sessions' || change.c === 'clear') return;
+    if (change.c === 'del') this.forget(change.id);
+    else if (change.c !== 'put' || change.entry.kind !== 'session' || change.entry.state !== 'saved') this.touch(change.id);
   }
 
   /** A conversation has changed. It is written soon. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
-  mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, utimesSync, writeFileSync,
+  existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, utimesSync, writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -273,6 +273,36 @@ test('a conversation that is above the limit in one window stays in the other on
   second.touch('b');
   second.flush();
   assert.deepEqual(ids(0), ['b', 'a']);
+});
+
+test('a session that the agent only lists does not replace what another window has said in it', (t) => {
+  const sources = [[conversation('a', 1, 'x')], []];
+  const { folders, keep, open } = windows(t, ...sources);
+  const first = keep(0);
+  const second = open(1);
+  sources[1].push(...second.load([]).conversations);
+  sources[0][0] = conversation('a', 5, 'x', 'y');
+  first.touch('a');
+  first.flush();
+  const list = (state) => {
+    sources[1][0] = { ...sources[1][0], session: { ...sources[1][0].session, time: 9 } };
+    second.follow('sessions', { c: 'put', id: 'a', entry: { ...sources[1][0].session, kind: 'session', state } });
+    second.flush();
+  };
+  const texts = () => open(0).load([]).conversations[0].entries.map(([, { text }]) => text);
+  list('saved');
+  assert.equal(existsSync(join(folders[1], fileName('a'))), false);
+  assert.deepEqual(texts(), ['x', 'y']);
+  // It is written, and is the older one.
+  list('idle');
+  assert.ok(existsSync(join(folders[1], fileName('a'))));
+  assert.deepEqual(texts(), ['x', 'y']);
+  second.follow('session/a', { c: 'clear' });
+  second.follow('sessions', { c: 'clear' });
+  second.follow('sessions', { c: 'del', id: 'a' });
+  sources[1].pop();
+  second.flush();
+  assert.deepEqual(open(0).load([]).conversations, []);
 });
 
 test('a window that is open keeps its files when another window starts with a lower limit, or closes a conversation', (t) => {
