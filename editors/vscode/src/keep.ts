@@ -112,8 +112,8 @@ export class Keeper {
     }
     const { current, elsewhere } = this.lastShown();
     this.current = kept.some(({ id }) => id === current) ? current : null;
-    // Other windows see by the number of the process that it is shown here.
-    this.currentChanged = this.current !== null;
+    // Other windows see by the number of the process that it is shown here, also those that start at the same time.
+    if (this.current !== null) this.attempt(() => this.writeIndex());
     return { conversations: kept, current: this.current, elsewhere };
   }
 
@@ -209,9 +209,13 @@ export class Keeper {
     for (const conversation of kept) {
       if (this.changed.has(conversation.id)) this.write(fileName(conversation.id), encode(conversation));
     }
-    const index = { current: this.current, chain: this.chain, pid: process.pid };
-    if (this.currentChanged) this.write(indexFile, JSON.stringify(index));
+    if (this.currentChanged) this.writeIndex();
     this.report.kept(kept.length);
+  }
+
+  private writeIndex(): void {
+    mkdirSync(this.own, { recursive: true, mode: 0o700 });
+    this.write(indexFile, JSON.stringify({ current: this.current, chain: this.chain, pid: process.pid }));
   }
 
   private removeOthers(all: readonly Conversation[], kept: ReadonlySet<string>): void {

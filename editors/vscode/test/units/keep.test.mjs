@@ -343,6 +343,18 @@ test('a window continues what was shown last, unless another window shows it', (
   assert.equal(make([open, 20], [open, 10])(0), 'a', 'the folder of a window belongs to it alone');
 });
 
+test('of two windows that start at the same time, only the first one continues the conversation', (t) => {
+  const { folders, open, keep, of } = windows(t, [conversation('a', 1, 'x')], []);
+  keep(0);
+  of(0, endedProcess(), 60);
+  // The other window is this process, so it has the number of another one afterwards. It has written nothing else.
+  assert.equal(open(1).load([]).current, 'a');
+  of(1, process.ppid);
+  assert.deepEqual(readdirSync(folders[1]), ['current.json']);
+  const { current, elsewhere } = open(0).load([]);
+  assert.deepEqual({ current, elsewhere }, { current: null, elsewhere: ['a'] });
+});
+
 test('a lower limit deletes what is above it, and a limit of 0 deletes all', (t) => {
   const source = Array.from({ length: 5 }, (_, index) => conversation(`s${index}`, index, 'x'));
   let most = 5;
