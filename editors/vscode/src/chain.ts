@@ -152,7 +152,7 @@ export class ChainControl {
   async end(): Promise<void> {
     const { run } = this;
     if (!run) return;
-    run.keeper?.flush();
+    run.keeper?.end();
     this.run = null;
     for (const unfollow of run.unfollow) unfollow();
     run.panels.dispose();

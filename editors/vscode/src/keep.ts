@@ -1,6 +1,7 @@
 // Keeps conversations on disk, so that a reload of the window loses none: a file for each, and one for the current one.
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { uptime } from 'node:os';
 import { join } from 'node:path';
 import type { Conversation } from 'acp-conductor-client';
 import { decodeFrame, type Change, type Entry } from 'acp-conductor-client/link';
@@ -200,6 +201,20 @@ export class Keeper {
     this.pauseMs = Math.max(writeAfterMs, (Date.now() - started) / partForWriting);
   }
 
+  /** Writes what has changed, and that the window shows nothing from now on. Its number may go to another process. */
+  end(): void {
+    this.flush();
+    const path = join(this.own, indexFile);
+    const file = readFile(path);
+    const index = file && indexOf(file.text);
+    if (!file || index?.pid !== process.pid) return;
+    this.attempt(() => {
+      this.write(indexFile, JSON.stringify({ current: index.current, chain: index.chain }));
+      // What was shown last does not change.
+      utimesSync(path, file.written / 1000, file.written / 1000);
+    });
+  }
+
   private later(): void {
     this.timer ??= setTimeout(() => this.flush(), this.pauseMs);
   }
@@ -251,7 +266,9 @@ export class Keeper {
   /** Whether another window that is open writes into this folder. */
   private isOpen(folder: string): boolean {
     const file = folder === this.own ? null : readFile(join(folder, indexFile));
-    return runsElsewhere((file && indexOf(file.text))?.pid ?? null);
+    // Since the computer was started, the number may belong to another process.
+    if (!file || file.written < Date.now() - uptime() * 1000) return false;
+    return runsElsewhere(indexOf(file.text)?.pid ?? null);
   }
 
   private attempt(work: () => void): void {

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import {
   existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, utimesSync, writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { tmpdir, uptime } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { load } from './load.mjs';
@@ -353,6 +353,24 @@ test('of two windows that start at the same time, only the first one continues t
   assert.deepEqual(readdirSync(folders[1]), ['current.json']);
   const { current, elsewhere } = open(0).load([]);
   assert.deepEqual({ current, elsewhere }, { current: null, elsewhere: ['a'] });
+});
+
+test('a process that has the number of an ended window is no window', (t) => {
+  const { folders, open, keep, of } = windows(t, [conversation('a', 1, 'x')], []);
+  const keeper = keep(0);
+  of(0, process.ppid);
+  assert.equal(open(1).load([]).current, null);
+  // The number is from before the start of the computer.
+  of(0, process.ppid, uptime() + 60);
+  assert.equal(open(1).load([]).current, 'a');
+  // A window that ends takes its number away, and what was shown last stays so.
+  of(0, process.pid, 60);
+  const index = join(folders[0], 'current.json');
+  const written = Math.round(statSync(index).mtimeMs);
+  keeper.end();
+  assert.deepEqual(Object.keys(JSON.parse(readFileSync(index, 'utf8'))), ['current', 'chain']);
+  assert.equal(Math.round(statSync(index).mtimeMs), written);
+  assert.equal(open(0).load([]).current, 'a');
 });
 
 test('a lower limit deletes what is above it, and a limit of 0 deletes all', (t) => {
