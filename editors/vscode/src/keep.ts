@@ -58,6 +58,31 @@ function lastTime({ entries }: Conversation): number {
   return entries.reduce((last, [, entry]) => ('time' in entry ? Math.max(last, entry.time) : last), 0);
 }
 
+/** The id that an agent gave to a session. */
+const baseOf = (id: string): string => id.replace(/~\d+$/, '');
+
+/** An id that no conversation has. No agent knows it, so the next message begins a new session that takes over. */
+function freeId(base: string, ids: ReadonlySet<string>): string {
+  let count = 1;
+  while (ids.has(`${base}~${count}`)) count += 1;
+  return `${base}~${count}`;
+}
+
+/**
+ * Whether these are versions of one conversation: the ids are the same, and so is the first message of the person. An agent that
+ * repeats a conversation gives its messages another time. Then one has all messages of the other.
+ */
+function isSame(a: Conversation, b: Conversation): boolean {
+  if (baseOf(a.id) !== baseOf(b.id)) return false;
+  const [left, right] = [messagesOf(a), messagesOf(b)];
+  const [first, other] = [left[0], right[0]];
+  if (first && other && first.time === other.time && first.text === other.text) return true;
+  const count = Math.min(left.length, right.length);
+  return left.slice(0, count).every(({ text }, index) => text.trim() === right[index]?.text.trim());
+}
+
+const messagesOf = ({ entries }: Conversation) => entries.flatMap(([, entry]) => (entry.kind === 'user' ? [entry] : []));
+
 export function fileName(id: string): string {
   return `${createHash('sha256').update(id).digest('hex').slice(0, 24)}.json`;
 }
@@ -71,7 +96,10 @@ export interface Kept {
 }
 
 /** What was read of a file of a conversation, and when that was written. */
-interface Read { conversation: Conversation; written: number }
+interface Read { conversation: Conversation; written: number; folder: string; name: string }
+
+/** A conversation, and the files with its versions. */
+interface Found { conversation: Conversation; isRenamed: boolean; files: readonly Read[] }
 
 /** The conversations of a workspace. Each window writes into a folder of its own, and reads those of all windows. */
 export class Keeper {
@@ -103,15 +131,18 @@ export class Keeper {
    */
   load(chain: readonly string[]): Kept {
     this.chain = createHash('sha256').update(JSON.stringify(chain)).digest('hex');
-    const conversations = this.newest();
+    const found = this.found();
+    const conversations = found.map(({ conversation }) => conversation);
     const kept = chosen(conversations, this.most()).reverse();
-    for (const conversation of conversations) {
-      if (isWorthKeeping(conversation) && !kept.includes(conversation)) this.removeAll(fileName(conversation.id));
-    }
+    const renamed = found.filter((one) => one.isRenamed && kept.includes(one.conversation) && this.rename(one.conversation));
+    const dropped = found.filter(({ conversation }) => isWorthKeeping(conversation) && !kept.includes(conversation));
+    const written = new Set(renamed.map(({ conversation }) => fileName(conversation.id)));
+    const old = [...renamed, ...dropped].flatMap((one) => one.files);
+    this.removeFiles(old.filter(({ folder, name }) => folder !== this.own || !written.has(name)));
     if (this.most() === 0) {
       for (const folder of this.folders) for (const name of [...files(folder), indexFile]) this.remove(folder, name);
     }
-    const { current, elsewhere } = this.lastShown();
+    const { current, elsewhere } = this.lastShown(found);
     this.current = kept.some(({ id }) => id === current) ? current : null;
     // Other windows see by the number of the process that it is shown here, also those that start at the same time.
     if (this.current !== null) this.attempt(() => this.writeIndex());
@@ -122,26 +153,54 @@ export class Keeper {
     return [this.own, ...this.others];
   }
 
-  /** Every conversation, as it was written last. Several windows may have had it. */
-  private newest(): Conversation[] {
-    const found = new Map<string, Read>();
-    for (const path of this.folders.flatMap((folder) => files(folder).map((name) => join(folder, name)))) {
-      const file = readFile(path);
+  /**
+   * Every conversation, as it was last, the newest first. Several windows may have had it. Many agents number their sessions, so
+   * two windows may also have different conversations with the same id: the older one gets another id.
+   */
+  private found(): Found[] {
+    const groups: Read[][] = [];
+    const read = this.folders.flatMap((folder) => files(folder).flatMap((name): Read[] => {
+      const file = readFile(join(folder, name));
       const conversation = file && decode(file.text);
-      if (!conversation) continue;
-      const known = found.get(conversation.id);
-      const later = known ? lastTime(conversation) - lastTime(known.conversation) || file.written - known.written : 1;
-      if (later > 0) found.set(conversation.id, { conversation, written: file.written });
+      return conversation ? [{ conversation, written: file.written, folder, name }] : [];
+    }));
+    read.sort((a, b) => lastTime(b.conversation) - lastTime(a.conversation) || b.written - a.written);
+    for (const one of read) {
+      const group = groups.find(([newest]) => newest && isSame(newest.conversation, one.conversation));
+      if (group) group.push(one);
+      else groups.push([one]);
     }
-    return [...found.values()].map(({ conversation }) => conversation);
+    const ids = new Set(read.map(({ conversation }) => conversation.id));
+    const used = new Set<string>();
+    return groups.flatMap((group): Found[] => {
+      const [newest] = group;
+      if (!newest) return [];
+      const id = group.map(({ conversation }) => conversation.id).find((it) => !used.has(it))
+        ?? freeId(baseOf(newest.conversation.id), ids);
+      used.add(id);
+      ids.add(id);
+      return [{ conversation: { ...newest.conversation, id }, isRenamed: id !== newest.conversation.id, files: group }];
+    });
+  }
+
+  /** Writes a conversation under its new id, because the old file may be written for another one. Returns whether it did. */
+  private rename(conversation: Conversation): boolean {
+    return this.attempt(() => {
+      mkdirSync(this.own, { recursive: true, mode: 0o700 });
+      this.write(fileName(conversation.id), encode(conversation));
+    });
   }
 
   /** The conversation of this chain that was shown last, unless another window shows it now. */
-  private lastShown(): Pick<Kept, 'current' | 'elsewhere'> {
+  private lastShown(found: readonly Found[]): Pick<Kept, 'current' | 'elsewhere'> {
     const all = this.folders.flatMap((folder) => {
       const file = readFile(join(folder, indexFile));
       const index = file && indexOf(file.text);
-      return index ? [{ ...index, written: file.written, isOpen: this.isOpen(folder) }] : [];
+      if (!index) return [];
+      const name = fileName(index.current);
+      const shown = found.find((one) => one.files.some((it) => it.folder === folder && it.name === name));
+      const current = shown?.conversation.id ?? index.current;
+      return [{ ...index, current, written: file.written, isOpen: this.isOpen(folder) }];
     });
     const elsewhere = all.filter(({ isOpen }) => isOpen).map(({ current }) => current);
     const [last] = all.filter(({ isOpen }) => !isOpen).sort((a, b) => b.written - a.written);
@@ -260,7 +319,11 @@ export class Keeper {
 
   /** Another window that is open writes a conversation only when it changes, so its files stay. */
   private removeAll(name: string): void {
-    for (const folder of this.folders) if (!this.isOpen(folder)) this.remove(folder, name);
+    this.removeFiles(this.folders.map((folder) => ({ folder, name })));
+  }
+
+  private removeFiles(some: readonly { folder: string; name: string }[]): void {
+    for (const { folder, name } of some) if (!this.isOpen(folder)) this.remove(folder, name);
   }
 
   /** Whether another window that is open writes into this folder. */
@@ -271,11 +334,14 @@ export class Keeper {
     return runsElsewhere(indexOf(file.text)?.pid ?? null);
   }
 
-  private attempt(work: () => void): void {
+  /** Does the work, and returns whether it succeeded. */
+  private attempt(work: () => void): boolean {
     try {
       work();
+      return true;
     } catch (error) {
       this.report.problem(`conversations were not kept: ${error instanceof Error ? error.message : String(error)}`);
+      return false;
     }
   }
 }

@@ -343,6 +343,59 @@ test('a window continues what was shown last, unless another window shows it', (
   assert.equal(make([open, 20], [open, 10])(0), 'a', 'the folder of a window belongs to it alone');
 });
 
+test('conversations of two windows with the same number of a session are both kept', (t) => {
+  const [older, newer] = [conversation('s1', 1, 'about apples'), conversation('s1', 5, 'about pears')];
+  const sources = [[older], [newer], []];
+  const { folders, open, keep, of } = windows(t, ...sources);
+  for (const index of [0, 1]) {
+    keep(index);
+    of(index, endedProcess(), 60 - index);
+  }
+  const both = [{ ...older, id: 's1~1' }, newer];
+  const third = open(2);
+  const { conversations, current } = third.load([]);
+  assert.deepEqual({ conversations, current }, { conversations: both, current: 's1' });
+  // The next windows show the same, whatever is written under the number.
+  sources[2].push(...both);
+  third.touch('s1');
+  third.flush();
+  for (const index of [0, 1, 2]) assert.deepEqual(open(index).load([]).conversations, both);
+  // A new session takes over.
+  sources[2][0] = { ...both[0], id: 's7' };
+  third.forget('s1~1');
+  third.touch('s7');
+  third.flush();
+  assert.deepEqual(open(0).load([]).conversations.map(({ id }) => id), ['s7', 's1']);
+  assert.equal(readdirSync(folders[0]).includes(fileName('s1')), false);
+});
+
+test('the conversation that a window has shown last continues, also if it has another id now', (t) => {
+  const { open, keep, of } = windows(t, [conversation('s1', 1, 'about apples')], [conversation('s1', 5, 'about pears')]);
+  for (const index of [0, 1]) keep(index);
+  of(0, endedProcess());
+  of(1, process.ppid);
+  const { conversations, current, elsewhere } = open(0).load([]);
+  assert.deepEqual(conversations.map(({ id }) => id), ['s1~1', 's1']);
+  assert.deepEqual({ current, elsewhere }, { current: 's1~1', elsewhere: ['s1'] });
+  assert.equal(open(0).load([]).current, 's1~1');
+});
+
+test('a conversation with the number of a newer one is deleted when it is above the limit, and the newer one stays', (t) => {
+  const { open, keep, ids } = windows(t, [conversation('s1', 1, 'about apples')], [conversation('s1', 5, 'about pears')]);
+  for (const index of [0, 1]) keep(index);
+  assert.deepEqual(open(0, 1).load([]).conversations, [conversation('s1', 5, 'about pears')]);
+  assert.deepEqual(ids(1), ['s1']);
+});
+
+test('a conversation that the agent has repeated in another window is the same', (t) => {
+  const repeated = conversation('a', 50, 'x', 'y');
+  for (const other of [repeated, conversation('a', 50, 'x', 'y', 'z'), conversation('a', 50, ' x')]) {
+    const { keep, open } = windows(t, [conversation('a', 1, 'x', 'y')], [other]);
+    for (const index of [0, 1]) keep(index);
+    assert.deepEqual(open(0).load([]).conversations, [other]);
+  }
+});
+
 test('of two windows that start at the same time, only the first one continues the conversation', (t) => {
   const { folders, open, keep, of } = windows(t, [conversation('a', 1, 'x')], []);
   keep(0);
