@@ -235,7 +235,7 @@ export class Sessions {
     return placeholder;
   }
 
-  /** Many agents number their sessions. A new one that has the id of a kept conversation does not continue it, so that one gets another id. */
+  /** Many agents number their sessions. A kept conversation with the id of a new session gets another id. */
   private moveAside(id: string): void {
     const { sessions, topics } = this.core;
     const shown = topics.get('sessions', id);
