@@ -233,6 +233,28 @@ test('a session that takes over is named by openSession', async (t) => {
   );
 });
 
+test('a new session with the id of a kept conversation begins empty, and the conversation goes on under another id', async (t) => {
+  const agent = await scripted(t);
+  const editor = startEditor(t, { program: agent.program, options: { restored: [kept('s1'), kept('s1~1'), kept('s2')] } });
+  assert.equal(await editor.newSession(), 's1');
+  await editor.prompt('s1', 'hello');
+  assert.deepEqual(texts(editor, 's1'), ['user: hello']);
+  assert.deepEqual(texts(editor, 's1~2'), ['user: before', 'agent: half an ans']);
+  assert.equal(editor.topics.get('sessions', 's1~2').state, 'saved');
+  // The session that takes over has the id of a kept conversation, too.
+  assert.equal(await editor.do({ op: 'openSession', session: 's1~2' }), 's2');
+  assert.deepEqual(texts(editor, 's2').slice(0, 2), ['user: before', 'agent: half an ans']);
+  assert.match(texts(editor, 's2')[2], /^note: .*This is a new session/);
+  assert.deepEqual(texts(editor, 's2~1'), ['user: before', 'agent: half an ans']);
+  assert.deepEqual(
+    editor
+      .conversations()
+      .map((it) => it.id)
+      .sort(),
+    ['s1', 's1~1', 's2', 's2~1'],
+  );
+});
+
 test('sessions of the agent are listed page by page, and loaded', async (t) => {
   const pages = {
     '': {

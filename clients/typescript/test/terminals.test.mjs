@@ -54,6 +54,21 @@ test('a person can stop a command, and a closed session leaves none', async (t) 
   await assert.rejects(editor.do({ op: 'killTerminal', session, terminal: second.terminalId }), /has ended already/);
 });
 
+test('a closed session leaves no command, however many it has run meanwhile', async (t) => {
+  const agent = await scripted(t);
+  const editor = startEditor(t, { program: agent.program });
+  const session = await editor.newSession();
+  const name = mark();
+  await run(agent, session, 'sleep 1000', name);
+  await until(often, () => processesWith(name.join('=')).length > 0, 'the command');
+  for (let count = 0; count < 1000; count += 1) {
+    const { result: { terminalId } } = await run(agent, session, 'true', mark());
+    await agent.request('terminal/release', { sessionId: session, terminalId });
+  }
+  await editor.do({ op: 'closeSession', session });
+  await until(often, () => processesWith(name.join('=')).length === 0, 'the end of the command');
+});
+
 test('the commands end if the editor is killed', async (t) => {
   const folder = project(t, {
     'agent.mjs': `import { createInterface } from 'node:readline';

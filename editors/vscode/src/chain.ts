@@ -2,7 +2,7 @@
 import * as vscode from 'vscode';
 import type { Editor, LinkHost } from 'acp-conductor-client';
 import { followEvents, describeEvent } from 'acp-conductor-client/events';
-import type { Action, Chain, Entry } from 'acp-conductor-client/link';
+import type { Action, Chain, Change, Entry } from 'acp-conductor-client/link';
 import {
   agentCommand, chainWords, chosenChain, loginCommand, loginVariables, namesOf, type ChainSpec,
 } from './chains';
@@ -10,6 +10,7 @@ import { Comments } from './comments';
 import { noConfiguration, type Configuration } from './configuration';
 import type { Documents } from './documents';
 import { Edits } from './edits';
+import { Elsewhere } from './elsewhere';
 import type { Log } from './events';
 import { fileHost } from './files';
 import { Keeper } from './keep';
@@ -39,7 +40,7 @@ export interface Run {
   /** The session of before that goes on. */
   continues: string | null;
   /** Sessions that other windows of the workspace show. */
-  elsewhere: readonly string[];
+  elsewhere: Elsewhere;
   editor: Editor;
   link: LinkHost;
   edits: Edits;
@@ -152,7 +153,7 @@ export class ChainControl {
   async end(): Promise<void> {
     const { run } = this;
     if (!run) return;
-    run.keeper?.flush();
+    run.keeper?.end();
     this.run = null;
     for (const unfollow of run.unfollow) unfollow();
     run.panels.dispose();
@@ -214,11 +215,11 @@ export class ChainControl {
     return sessions.filter(([, entry]) => entry.kind === 'session' && entry.state !== 'saved').at(-1)?.[0] ?? null;
   }
 
-  /** The person looks at a session. */
-  showSession(id: string): void {
+  /** The person looks at a session. `isReady`: the page was ready before, so it does not only remember the session. */
+  showSession(id: string, isReady: boolean): void {
+    if (this.run?.elsewhere.show(id, isReady)) this.run.keeper?.show(id);
     if (this.session === id) return;
     this.session = id;
-    this.run?.keeper?.show(id);
     this.log.own({ event: 'session shown', session: id });
   }
 
@@ -320,7 +321,7 @@ export class ChainControl {
     const { topics } = editor;
     const act = (action: Action) => this.act(action);
     this.run = {
-      spec, folder, editor, keeper, continues: kept.current, elsewhere: kept.elsewhere,
+      spec, folder, editor, keeper, continues: kept.current, elsewhere: new Elsewhere(kept.elsewhere),
       link: new LinkHost(topics, () => ({ chat: true, title: spec.name, folder }), act),
       edits: later.edits,
       panels: new Panels(topics, {
@@ -388,14 +389,10 @@ export class ChainControl {
     if (this.run && storageUri) remember(conversationFolders(storageUri.fsPath), shownWorkspace(), globalState);
   }
 
-  private follow(topic: string, change: { c: string; id?: string }): void {
-    const keeper = this.run?.keeper;
-    if (topic.startsWith('session/')) keeper?.touch(topic.slice('session/'.length));
-    else if (topic === 'sessions') {
-      if (change.c === 'del' && change.id !== undefined) keeper?.forget(change.id);
-      else if (change.id !== undefined) keeper?.touch(change.id);
-      this.askChanges.fire();
-    } else if (topic === 'chain' && change.id === 'chain' && this.chain) {
+  private follow(topic: string, change: Change | { c: 'clear' }): void {
+    this.run?.keeper?.follow(topic, change);
+    if (topic === 'sessions') this.askChanges.fire();
+    else if (topic === 'chain' && change.c !== 'clear' && change.id === 'chain' && this.chain) {
       if (this.chain.state === 'ended') this.run?.edits.withdrawAll();
       this.chainChanges.fire(this.chain);
     }

@@ -113,7 +113,7 @@ class Page {
     }
     this.connection?.receive(message);
     for (const topic of wantedTopics(message)) {
-      if (topic.startsWith('session/')) this.control.showSession(topic.slice('session/'.length));
+      if (topic.startsWith('session/')) this.control.showSession(topic.slice('session/'.length), this.isReady);
     }
     // The first frame is the welcome. A page that has handled the next one shows the state, and takes commands.
     if (this.isReady || message.t !== 'ack' || !('frames' in message) || Number(message.frames) < 2) return;
@@ -124,7 +124,7 @@ class Page {
       void this.webview.postMessage({ command: 'showSession', session } satisfies PageCommand);
     }
     // The page remembers what another window goes on with.
-    if (this.told !== run && session !== null && run.elsewhere.includes(session)) {
+    if (run.elsewhere.has(session)) {
       const show = (own: string) => void this.webview.postMessage({ command: 'showSession', session: own } satisfies PageCommand);
       this.control.ownSession(run).then(show, () => {});
     }

@@ -177,7 +177,8 @@ export class Edits {
     const unsaved: string[] = [];
     for (const { path } of files) {
       const document = await openDocument(path);
-      if (document?.isDirty && !(await document.save())) unsaved.push(shownPath(path));
+      // VS Code tells a while after a change that the text is not saved, and before it answers.
+      if (document && !(await document.save()) && document.isDirty) unsaved.push(shownPath(path));
     }
     if (unsaved.length) throw new Error(`the edit was applied, but these files were not saved: ${unsaved.join(', ')}`);
   }

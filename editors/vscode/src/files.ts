@@ -50,9 +50,10 @@ async function replaceText(document: vscode.TextDocument, text: string): Promise
     edit.replace(document.uri, new vscode.Range(document.positionAt(from), document.positionAt(to)), part);
     if (!(await vscode.workspace.applyEdit(edit))) throw new Error(`VS Code did not change ${name}`);
   }
-  if (document.isDirty && !(await document.save())) throw new Error(`VS Code did not save ${name}`);
+  if (before === text && !document.isDirty) return;
+  // VS Code tells a while after a change that the text is not saved, and before it answers.
+  if (!(await document.save()) && document.isDirty) throw new Error(`VS Code did not save ${name}`);
 }
-
 
 /** Finds files by parts of their paths, for completion. */
 function finder(folder: string): (text: string) => Promise<string[]> {

@@ -1,9 +1,10 @@
 // Keeps conversations on disk, so that a reload of the window loses none: a file for each, and one for the current one.
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { uptime } from 'node:os';
 import { join } from 'node:path';
 import type { Conversation } from 'acp-conductor-client';
-import { decodeFrame, type Entry } from 'acp-conductor-client/link';
+import { decodeFrame, type Change, type Entry } from 'acp-conductor-client/link';
 import { noteId, shortened } from './shorten';
 
 /** The largest file, in UTF-16 units of its JSON. What is larger is shortened. */
@@ -52,6 +53,36 @@ export function chosen(conversations: readonly Conversation[], most: number): Co
   return conversations.filter(isWorthKeeping).sort((a, b) => b.session.time - a.session.time).slice(0, most);
 }
 
+/** When the newest entry was made. The time of the session may come from the list of the agent. */
+function lastTime({ entries }: Conversation): number {
+  return entries.reduce((last, [, entry]) => ('time' in entry ? Math.max(last, entry.time) : last), 0);
+}
+
+/** The id that an agent gave to a session. */
+const baseOf = (id: string): string => id.replace(/~\d+$/, '');
+
+/** An id that no conversation has. No agent knows it, so the next message begins a new session that takes over. */
+function freeId(base: string, ids: ReadonlySet<string>): string {
+  let count = 1;
+  while (ids.has(`${base}~${count}`)) count += 1;
+  return `${base}~${count}`;
+}
+
+/**
+ * Whether these are versions of one conversation: the ids are the same, and so is the first message of the person. An agent that
+ * repeats a conversation gives its messages another time. Then one has all messages of the other.
+ */
+function isSame(a: Conversation, b: Conversation): boolean {
+  if (baseOf(a.id) !== baseOf(b.id)) return false;
+  const [left, right] = [messagesOf(a), messagesOf(b)];
+  const [first, other] = [left[0], right[0]];
+  if (first && other && first.time === other.time && first.text === other.text) return true;
+  const count = Math.min(left.length, right.length);
+  return left.slice(0, count).every(({ text }, index) => text.trim() === right[index]?.text.trim());
+}
+
+const messagesOf = ({ entries }: Conversation) => entries.flatMap(([, entry]) => (entry.kind === 'user' ? [entry] : []));
+
 export function fileName(id: string): string {
   return `${createHash('sha256').update(id).digest('hex').slice(0, 24)}.json`;
 }
@@ -65,7 +96,10 @@ export interface Kept {
 }
 
 /** What was read of a file of a conversation, and when that was written. */
-interface Read { conversation: Conversation; written: number }
+interface Read { conversation: Conversation; written: number; folder: string; name: string }
+
+/** A conversation, and the files with its versions. */
+interface Found { conversation: Conversation; isRenamed: boolean; files: readonly Read[] }
 
 /** The conversations of a workspace. Each window writes into a folder of its own, and reads those of all windows. */
 export class Keeper {
@@ -97,18 +131,21 @@ export class Keeper {
    */
   load(chain: readonly string[]): Kept {
     this.chain = createHash('sha256').update(JSON.stringify(chain)).digest('hex');
-    const conversations = this.newest();
+    const found = this.found();
+    const conversations = found.map(({ conversation }) => conversation);
     const kept = chosen(conversations, this.most()).reverse();
-    for (const conversation of conversations) {
-      if (isWorthKeeping(conversation) && !kept.includes(conversation)) this.removeAll(fileName(conversation.id));
-    }
+    const renamed = found.filter((one) => one.isRenamed && kept.includes(one.conversation) && this.rename(one.conversation));
+    const dropped = found.filter(({ conversation }) => isWorthKeeping(conversation) && !kept.includes(conversation));
+    const written = new Set(renamed.map(({ conversation }) => fileName(conversation.id)));
+    const old = [...renamed, ...dropped].flatMap((one) => one.files);
+    this.removeFiles(old.filter(({ folder, name }) => folder !== this.own || !written.has(name)));
     if (this.most() === 0) {
       for (const folder of this.folders) for (const name of [...files(folder), indexFile]) this.remove(folder, name);
     }
-    const { current, elsewhere } = this.lastShown();
+    const { current, elsewhere } = this.lastShown(found);
     this.current = kept.some(({ id }) => id === current) ? current : null;
-    // Other windows see by the number of the process that it is shown here.
-    this.currentChanged = this.current !== null;
+    // Other windows see by the number of the process that it is shown here, also those that start at the same time.
+    if (this.current !== null) this.attempt(() => this.writeIndex());
     return { conversations: kept, current: this.current, elsewhere };
   }
 
@@ -116,32 +153,68 @@ export class Keeper {
     return [this.own, ...this.others];
   }
 
-  /** Every conversation, as it was written last. Several windows may have had it. */
-  private newest(): Conversation[] {
-    const found = new Map<string, Read>();
-    for (const path of this.folders.flatMap((folder) => files(folder).map((name) => join(folder, name)))) {
-      const file = readFile(path);
+  /**
+   * Every conversation, as it was last, the newest first. Several windows may have had it. Many agents number their sessions, so
+   * two windows may also have different conversations with the same id: the older one gets another id.
+   */
+  private found(): Found[] {
+    const groups: Read[][] = [];
+    const read = this.folders.flatMap((folder) => files(folder).flatMap((name): Read[] => {
+      const file = readFile(join(folder, name));
       const conversation = file && decode(file.text);
-      if (!conversation) continue;
-      const known = found.get(conversation.id);
-      const later = known ? conversation.session.time - known.conversation.session.time || file.written - known.written : 1;
-      if (later > 0) found.set(conversation.id, { conversation, written: file.written });
+      return conversation ? [{ conversation, written: file.written, folder, name }] : [];
+    }));
+    read.sort((a, b) => lastTime(b.conversation) - lastTime(a.conversation) || b.written - a.written);
+    for (const one of read) {
+      const group = groups.find(([newest]) => newest && isSame(newest.conversation, one.conversation));
+      if (group) group.push(one);
+      else groups.push([one]);
     }
-    return [...found.values()].map(({ conversation }) => conversation);
+    const ids = new Set(read.map(({ conversation }) => conversation.id));
+    const used = new Set<string>();
+    return groups.flatMap((group): Found[] => {
+      const [newest] = group;
+      if (!newest) return [];
+      const id = group.map(({ conversation }) => conversation.id).find((it) => !used.has(it))
+        ?? freeId(baseOf(newest.conversation.id), ids);
+      used.add(id);
+      ids.add(id);
+      return [{ conversation: { ...newest.conversation, id }, isRenamed: id !== newest.conversation.id, files: group }];
+    });
+  }
+
+  /** Writes a conversation under its new id, because the old file may be written for another one. Returns whether it did. */
+  private rename(conversation: Conversation): boolean {
+    return this.attempt(() => {
+      mkdirSync(this.own, { recursive: true, mode: 0o700 });
+      this.write(fileName(conversation.id), encode(conversation));
+    });
   }
 
   /** The conversation of this chain that was shown last, unless another window shows it now. */
-  private lastShown(): Pick<Kept, 'current' | 'elsewhere'> {
+  private lastShown(found: readonly Found[]): Pick<Kept, 'current' | 'elsewhere'> {
     const all = this.folders.flatMap((folder) => {
       const file = readFile(join(folder, indexFile));
       const index = file && indexOf(file.text);
-      return index ? [{ ...index, written: file.written, isOpen: folder !== this.own && runsElsewhere(index.pid) }] : [];
+      if (!index) return [];
+      const name = fileName(index.current);
+      const shown = found.find((one) => one.files.some((it) => it.folder === folder && it.name === name));
+      const current = shown?.conversation.id ?? index.current;
+      return [{ ...index, current, written: file.written, isOpen: this.isOpen(folder) }];
     });
     const elsewhere = all.filter(({ isOpen }) => isOpen).map(({ current }) => current);
     const [last] = all.filter(({ isOpen }) => !isOpen).sort((a, b) => b.written - a.written);
     // The agent of another chain does not know the session.
     const isUsable = last?.chain === this.chain && !elsewhere.includes(last.current);
     return { current: isUsable ? last.current : null, elsewhere };
+  }
+
+  /** A topic of the editor has changed. What the agent lists of a saved session is no change of its conversation. */
+  follow(topic: string, change: Change | { c: 'clear' }): void {
+    if (topic.startsWith('session/')) this.touch(topic.slice('session/'.length));
+    if (topic !== 'sessions' || change.c === 'clear') return;
+    if (change.c === 'del') this.forget(change.id);
+    else if (change.c !== 'put' || change.entry.kind !== 'session' || change.entry.state !== 'saved') this.touch(change.id);
   }
 
   /** A conversation has changed. It is written soon. */
@@ -187,6 +260,20 @@ export class Keeper {
     this.pauseMs = Math.max(writeAfterMs, (Date.now() - started) / partForWriting);
   }
 
+  /** Writes what has changed, and that the window shows nothing from now on. Its number may go to another process. */
+  end(): void {
+    this.flush();
+    const path = join(this.own, indexFile);
+    const file = readFile(path);
+    const index = file && indexOf(file.text);
+    if (!file || index?.pid !== process.pid) return;
+    this.attempt(() => {
+      this.write(indexFile, JSON.stringify({ current: index.current, chain: index.chain }));
+      // What was shown last does not change.
+      utimesSync(path, file.written / 1000, file.written / 1000);
+    });
+  }
+
   private later(): void {
     this.timer ??= setTimeout(() => this.flush(), this.pauseMs);
   }
@@ -196,9 +283,13 @@ export class Keeper {
     for (const conversation of kept) {
       if (this.changed.has(conversation.id)) this.write(fileName(conversation.id), encode(conversation));
     }
-    const index = { current: this.current, chain: this.chain, pid: process.pid };
-    if (this.currentChanged) this.write(indexFile, JSON.stringify(index));
+    if (this.currentChanged) this.writeIndex();
     this.report.kept(kept.length);
+  }
+
+  private writeIndex(): void {
+    mkdirSync(this.own, { recursive: true, mode: 0o700 });
+    this.write(indexFile, JSON.stringify({ current: this.current, chain: this.chain, pid: process.pid }));
   }
 
   private removeOthers(all: readonly Conversation[], kept: ReadonlySet<string>): void {
@@ -226,15 +317,31 @@ export class Keeper {
     this.attempt(() => rmSync(join(folder, name), { force: true }));
   }
 
+  /** Another window that is open writes a conversation only when it changes, so its files stay. */
   private removeAll(name: string): void {
-    for (const folder of this.folders) this.remove(folder, name);
+    this.removeFiles(this.folders.map((folder) => ({ folder, name })));
   }
 
-  private attempt(work: () => void): void {
+  private removeFiles(some: readonly { folder: string; name: string }[]): void {
+    for (const { folder, name } of some) if (!this.isOpen(folder)) this.remove(folder, name);
+  }
+
+  /** Whether another window that is open writes into this folder. */
+  private isOpen(folder: string): boolean {
+    const file = folder === this.own ? null : readFile(join(folder, indexFile));
+    // Since the computer was started, the number may belong to another process.
+    if (!file || file.written < Date.now() - uptime() * 1000) return false;
+    return runsElsewhere(indexOf(file.text)?.pid ?? null);
+  }
+
+  /** Does the work, and returns whether it succeeded. */
+  private attempt(work: () => void): boolean {
     try {
       work();
+      return true;
     } catch (error) {
       this.report.problem(`conversations were not kept: ${error instanceof Error ? error.message : String(error)}`);
+      return false;
     }
   }
 }

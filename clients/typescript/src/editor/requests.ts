@@ -151,8 +151,9 @@ export class Requests {
     const id = created.terminalId;
     this.shown.set(id, { session, command, folder: cwd === undefined ? null : otherFolder(cwd, this.core.project) });
     this.showTerminal(id, '', null);
-    const [oldest] = this.shown.keys();
-    if (this.shown.size > mostTerminals && oldest !== undefined) this.shown.delete(oldest);
+    // What is not released may still run, and ends with its session.
+    const oldest = this.shown.size > mostTerminals ? [...this.shown.keys()].find((it) => !this.terminals.isOpen(it)) : undefined;
+    if (oldest !== undefined) this.shown.delete(oldest);
     return created;
   }
 

@@ -49,7 +49,7 @@ export class Sessions {
     private readonly turns: Turns,
     private readonly folder: string,
     /** The turns of restored sessions so far. */
-    private readonly lastTurns: ReadonlyMap<string, number>,
+    private readonly lastTurns: Map<string, number>,
     /** The other folders of the project. */
     private readonly otherFolders: () => readonly string[],
   ) {}
@@ -215,6 +215,7 @@ export class Sessions {
 
   private opened(opening: Opening, placeholder: SessionState | null, id: string): SessionState {
     const { sessions, topics } = this.core;
+    if (opening.method === 'session/new' && placeholder?.id !== id) this.moveAside(id);
     if (!placeholder) {
       const cwd = opening.method === 'session/new' ? opening.cwd : this.folder;
       const session = sessions.get(id) ?? new SessionState(topics, id, newTitle, cwd, 'idle');
@@ -232,6 +233,22 @@ export class Sessions {
       });
     }
     return placeholder;
+  }
+
+  /** Many agents number their sessions. A kept conversation with the id of a new session gets another id. */
+  private moveAside(id: string): void {
+    const { sessions, topics } = this.core;
+    const shown = topics.get('sessions', id);
+    const entries = topics.entries(`session/${id}`);
+    const hasWords = entries.some(([, { kind }]) => kind === 'user' || kind === 'agent');
+    if (sessions.has(id) || shown?.kind !== 'session' || !hasWords) return;
+    let count = 1;
+    while (topics.get('sessions', `${id}~${count}`)) count += 1;
+    const other = `${id}~${count}`;
+    this.lastTurns.set(other, this.lastTurns.get(id) ?? 0);
+    for (const [entry, value] of entries) topics.put(`session/${other}`, entry, value);
+    topics.put('sessions', other, shown);
+    topics.clear(`session/${id}`);
   }
 
   private onFailed(opening: Opening, placeholder: SessionState | null, error: RpcErrorObject): Error {

@@ -1,4 +1,5 @@
 // A chain with a scripted agent, for tests inside the host: the test sends what the agent sends.
+import { readFileSync } from 'node:fs';
 import { scriptedAgent } from '../../../../web/test/scripted.mjs';
 import { until } from '../../../../web/test/until.mjs';
 
@@ -30,11 +31,29 @@ export async function change(vscode, document, range, text) {
   await until(() => document.isDirty, 'the document with changes');
 }
 
-/** Closes all editors, and forgets what was not saved. */
+/** Closes all editors, and forgets what was not saved. Afterwards, each document has the text of its file. */
 export async function closeAll(vscode) {
-  for (const document of vscode.workspace.textDocuments.filter((it) => it.isDirty)) {
-    await vscode.window.showTextDocument(document);
-    await vscode.commands.executeCommand('workbench.action.files.revert');
+  // VS Code tells later what is not saved, and what is closed.
+  await until(async () => {
+    for (const document of vscode.workspace.textDocuments.filter(isUnsaved)) {
+      await vscode.window.showTextDocument(document);
+      await vscode.commands.executeCommand('workbench.action.files.revert');
+    }
+    await vscode.commands.executeCommand('workbench.action.closeAllEditors');
+    const tabs = vscode.window.tabGroups.all.flatMap((group) => group.tabs);
+    return tabs.length === 0 && !vscode.workspace.textDocuments.some(isUnsaved);
+  }, 'the end of all editors');
+}
+
+/** Whether a document has another text than its file. */
+function isUnsaved(document) {
+  if (document.uri.scheme !== 'file' || document.isClosed) return false;
+  if (document.isDirty) return true;
+  try {
+    const lines = (text) => text.replace(/^\ufeff/, '').split(/\r?\n/).join('\n');
+    return lines(readFileSync(document.uri.fsPath, 'utf8')) !== lines(document.getText());
+  } catch {
+    // The file is gone.
+    return false;
   }
-  await vscode.commands.executeCommand('workbench.action.closeAllEditors');
 }

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
-  mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, utimesSync, writeFileSync,
+  existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, utimesSync, writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { tmpdir, uptime } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { load } from './load.mjs';
@@ -275,6 +275,53 @@ test('a conversation that is above the limit in one window stays in the other on
   assert.deepEqual(ids(0), ['b', 'a']);
 });
 
+test('a session that the agent only lists does not replace what another window has said in it', (t) => {
+  const sources = [[conversation('a', 1, 'x')], []];
+  const { folders, keep, open } = windows(t, ...sources);
+  const first = keep(0);
+  const second = open(1);
+  sources[1].push(...second.load([]).conversations);
+  sources[0][0] = conversation('a', 5, 'x', 'y');
+  first.touch('a');
+  first.flush();
+  const list = (state) => {
+    sources[1][0] = { ...sources[1][0], session: { ...sources[1][0].session, time: 9 } };
+    second.follow('sessions', { c: 'put', id: 'a', entry: { ...sources[1][0].session, kind: 'session', state } });
+    second.flush();
+  };
+  const texts = () => open(0).load([]).conversations[0].entries.map(([, { text }]) => text);
+  list('saved');
+  assert.equal(existsSync(join(folders[1], fileName('a'))), false);
+  assert.deepEqual(texts(), ['x', 'y']);
+  // It is written, and is the older one.
+  list('idle');
+  assert.ok(existsSync(join(folders[1], fileName('a'))));
+  assert.deepEqual(texts(), ['x', 'y']);
+  second.follow('session/a', { c: 'clear' });
+  second.follow('sessions', { c: 'clear' });
+  second.follow('sessions', { c: 'del', id: 'a' });
+  sources[1].pop();
+  second.flush();
+  assert.deepEqual(open(0).load([]).conversations, []);
+});
+
+test('a window that is open keeps its files when another window starts with a lower limit, or closes a conversation', (t) => {
+  const { folders, open, keep, of } = windows(t, [conversation('a', 1, 'x'), conversation('b', 2, 'x')], []);
+  keep(0);
+  of(0, process.ppid);
+  const before = readdirSync(folders[0]);
+  const second = open(1, 1);
+  second.load([]);
+  second.forget('a');
+  second.forget('b');
+  second.flush();
+  assert.deepEqual(readdirSync(folders[0]), before);
+  // The window has ended.
+  of(0, endedProcess());
+  open(1, 1).load([]);
+  assert.deepEqual(readdirSync(folders[0]).sort(), [fileName('b'), 'current.json'].sort());
+});
+
 test('a window continues what was shown last, unless another window shows it', (t) => {
   const make = (...owners) => {
     const { open, keep, of } = windows(t, [conversation('a', 1, 'x')], [conversation('b', 2, 'x')], [conversation('x', 1, 'x')]);
@@ -294,6 +341,89 @@ test('a window continues what was shown last, unless another window shows it', (
   assert.equal(make([open, 10])(2), null);
   assert.equal(make([gone, 20], [open, 10])(2), 'a');
   assert.equal(make([open, 20], [open, 10])(0), 'a', 'the folder of a window belongs to it alone');
+});
+
+test('conversations of two windows with the same number of a session are both kept', (t) => {
+  const [older, newer] = [conversation('s1', 1, 'about apples'), conversation('s1', 5, 'about pears')];
+  const sources = [[older], [newer], []];
+  const { folders, open, keep, of } = windows(t, ...sources);
+  for (const index of [0, 1]) {
+    keep(index);
+    of(index, endedProcess(), 60 - index);
+  }
+  const both = [{ ...older, id: 's1~1' }, newer];
+  const third = open(2);
+  const { conversations, current } = third.load([]);
+  assert.deepEqual({ conversations, current }, { conversations: both, current: 's1' });
+  // The next windows show the same, whatever is written under the number.
+  sources[2].push(...both);
+  third.touch('s1');
+  third.flush();
+  for (const index of [0, 1, 2]) assert.deepEqual(open(index).load([]).conversations, both);
+  // A new session takes over.
+  sources[2][0] = { ...both[0], id: 's7' };
+  third.forget('s1~1');
+  third.touch('s7');
+  third.flush();
+  assert.deepEqual(open(0).load([]).conversations.map(({ id }) => id), ['s7', 's1']);
+  assert.equal(readdirSync(folders[0]).includes(fileName('s1')), false);
+});
+
+test('the conversation that a window has shown last continues, also if it has another id now', (t) => {
+  const { open, keep, of } = windows(t, [conversation('s1', 1, 'about apples')], [conversation('s1', 5, 'about pears')]);
+  for (const index of [0, 1]) keep(index);
+  of(0, endedProcess());
+  of(1, process.ppid);
+  const { conversations, current, elsewhere } = open(0).load([]);
+  assert.deepEqual(conversations.map(({ id }) => id), ['s1~1', 's1']);
+  assert.deepEqual({ current, elsewhere }, { current: 's1~1', elsewhere: ['s1'] });
+  assert.equal(open(0).load([]).current, 's1~1');
+});
+
+test('a conversation with the number of a newer one is deleted when it is above the limit, and the newer one stays', (t) => {
+  const { open, keep, ids } = windows(t, [conversation('s1', 1, 'about apples')], [conversation('s1', 5, 'about pears')]);
+  for (const index of [0, 1]) keep(index);
+  assert.deepEqual(open(0, 1).load([]).conversations, [conversation('s1', 5, 'about pears')]);
+  assert.deepEqual(ids(1), ['s1']);
+});
+
+test('a conversation that the agent has repeated in another window is the same', (t) => {
+  const repeated = conversation('a', 50, 'x', 'y');
+  for (const other of [repeated, conversation('a', 50, 'x', 'y', 'z'), conversation('a', 50, ' x')]) {
+    const { keep, open } = windows(t, [conversation('a', 1, 'x', 'y')], [other]);
+    for (const index of [0, 1]) keep(index);
+    assert.deepEqual(open(0).load([]).conversations, [other]);
+  }
+});
+
+test('of two windows that start at the same time, only the first one continues the conversation', (t) => {
+  const { folders, open, keep, of } = windows(t, [conversation('a', 1, 'x')], []);
+  keep(0);
+  of(0, endedProcess(), 60);
+  // The other window is this process, so it has the number of another one afterwards. It has written nothing else.
+  assert.equal(open(1).load([]).current, 'a');
+  of(1, process.ppid);
+  assert.deepEqual(readdirSync(folders[1]), ['current.json']);
+  const { current, elsewhere } = open(0).load([]);
+  assert.deepEqual({ current, elsewhere }, { current: null, elsewhere: ['a'] });
+});
+
+test('a process that has the number of an ended window is no window', (t) => {
+  const { folders, open, keep, of } = windows(t, [conversation('a', 1, 'x')], []);
+  const keeper = keep(0);
+  of(0, process.ppid);
+  assert.equal(open(1).load([]).current, null);
+  // The number is from before the start of the computer.
+  of(0, process.ppid, uptime() + 60);
+  assert.equal(open(1).load([]).current, 'a');
+  // A window that ends takes its number away, and what was shown last stays so.
+  of(0, process.pid, 60);
+  const index = join(folders[0], 'current.json');
+  const written = Math.round(statSync(index).mtimeMs);
+  keeper.end();
+  assert.deepEqual(Object.keys(JSON.parse(readFileSync(index, 'utf8'))), ['current', 'chain']);
+  assert.equal(Math.round(statSync(index).mtimeMs), written);
+  assert.equal(open(0).load([]).current, 'a');
 });
 
 test('a lower limit deletes what is above it, and a limit of 0 deletes all', (t) => {
