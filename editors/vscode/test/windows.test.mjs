@@ -128,6 +128,9 @@ test('a second window of a folder shows the conversations of the first one, and 
   const starts = (count) => until(() => code.events().filter((it) => it.event === 'start')[count - 1], `the start ${count}`);
   const { restored, continues } = await starts(2);
   assert.deepEqual({ restored, continues }, { restored: 1, continues: null });
+  // Its page may remember the session of the first window, and moves to one of its own.
+  const shown = () => code.events().filter((it) => it.event === 'session shown').map((it) => it.session);
+  await until(() => new Set(shown()).size === 2, 'a session of the second window');
   await second.ask('words of the second', second.chat());
   await until(() => code.keeps('words of the second'), 'the second conversation on the disk');
   // A page that is left ends its host.
