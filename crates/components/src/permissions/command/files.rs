@@ -384,8 +384,8 @@ pub(crate) fn patched(command: &SimpleCommand) -> Vec<FileUse> {
 
 /// The files that a script of `sed` writes and reads: the rest of the line behind `w` and `r`.
 fn used_by_sed(words: &[Word], looks: &mut Looks, files: &mut Vec<FileUse>) {
-    let scripts = words.iter().filter_map(Word::text).filter(|it| !programs::sed::is_plain(it));
-    let lines = scripts.flat_map(str::lines);
+    let scripts = programs::sed::scripts(words).into_iter();
+    let lines = scripts.filter(|it| !programs::sed::is_plain(it)).flat_map(str::lines);
     let paths = lines.flat_map(|line| {
         let commands = line.match_indices(['w', 'W', 'r', 'R']);
         commands.map(|(at, command)| (command, line[at + 1..].trim()))
