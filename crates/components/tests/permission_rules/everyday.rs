@@ -20,6 +20,44 @@ write = ["**/.git/**", ".github/workflows/**", ".claude/**", "~/.*", "package-lo
 "#;
 
 #[rustfmt::skip] // one line per command
+const PIPES: &[Row] = &[
+    // What a program reads is data if its code stands in an argument.
+    ("nl -ba .github/workflows/ci.yml | sed -n 1,40p", Allow),
+    ("cat .github/workflows/ci.yml | sed -n 1,40p -", Allow),
+    ("cat .github/workflows/ci.yml | sed -E 's/name/type/; s/a|b/be/g'", Allow),
+    ("cat .github/workflows/ci.yml | awk '{print $1}'", Allow),
+    ("cat .github/workflows/ci.yml | awk -F: '/name|on/ {print $2}'", Allow),
+    ("cat .github/workflows/ci.yml | perl -ne 'print if /on/'", Allow),
+    ("cat package-lock.json | python3 -m json.tool", Allow),
+    ("cat package-lock.json | python3 -c 'import json, sys; print(json.load(sys.stdin))'", Allow),
+    ("cat package-lock.json | python3 src/a.py", Allow),
+    ("cat package-lock.json | node -e 'f(JSON.parse(x))'", Allow),
+    ("sed -n 1p <<'E'\n.github/workflows/ci.yml\nE", Allow),
+    // Code is judged.
+    ("bash <<E\nrm .git/config\nE", Deny),
+    ("echo 'rm .git/config' | sh", Deny),
+    ("python3 - <<'E'\nopen('.github/workflows/ci.yml', 'w')\nE", Deny),
+    ("echo \"open('.git/config', 'w')\" | python3", Deny),
+    ("echo \"open('.git/config', 'w')\" | python3 -W ignore", Deny),
+    ("echo \"open('.git/config', 'w')\" | python3 -c 'exec(input())'", Deny),
+    ("echo \"open('.git/config', 'w')\" | python3 -m code", Deny),
+    ("echo \"open('.git/config', 'w')\" | sudo python3 /dev/stdin", Deny),
+    ("echo 'w .git/config' | sed -nf - src/a.rs", Deny),
+    ("echo 'print > \".git/config\"' | awk -f /dev/stdin src/a.rs", Deny),
+    ("echo 'rm .git/config' | sed e", Deny),
+    ("echo 'rm .git/config' | sh -s sed 1p", Deny),
+    ("echo 'rm .git/config' | . /dev/stdin sed 1p", Deny),
+    ("echo 'rm .git/config' | awk '{system($0)}'", Deny),
+    ("cat .env | sed -n 1p", Deny),
+    ("echo 'git push -f' | sed -n 1p", Deny),
+];
+
+#[test]
+fn a_pipe_into_a_program_that_only_reads_data_is_no_code() {
+    check(GUIDE, PIPES);
+}
+
+#[rustfmt::skip] // one line per command
 const SED: &[Row] = &[
     ("sed -n 1,5p docker.env", Allow),
     ("sed -n 1,5p -- server.env", Allow),

@@ -125,6 +125,14 @@ pub(crate) fn scripts(arguments: &[Word]) -> Vec<&str> {
     scripts
 }
 
+/// Whether a script may run what it reads: the command `e` without a command, or the flag `e` of the command `s`.
+pub(crate) fn runs_input(script: &str) -> bool {
+    script.split([';', '\n', '{', '}']).map(str::trim_end).any(|command| {
+        let before = command.trim_end_matches(|it| it == 'e' || PLAIN_FLAGS.contains(it));
+        command[before.len()..].contains('e') && !before.ends_with(char::is_alphanumeric)
+    })
+}
+
 /// The script with spaces in the place of its delimiters.
 pub(crate) fn words_of(script: &str) -> String {
     // Any character behind `s` is the delimiter.
