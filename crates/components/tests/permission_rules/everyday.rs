@@ -1,6 +1,6 @@
 //! Ordinary commands that rules about files must not stop.
 
-use components::permissions::rules::Decision::{self, Allow, Deny};
+use components::permissions::rules::Decision::{self, Allow, Ask, Deny};
 
 use crate::support::{Project, Wrong, rules};
 
@@ -18,6 +18,30 @@ decision = "deny"
 read = [".env", ".env.*", "~/.ssh/**", "~/.aws/**"]
 write = ["**/.git/**", ".github/workflows/**", ".claude/**", "~/.*", "package-lock.json"]
 "#;
+
+const EVERYDAY: &[&str] = &[
+    "git status",
+    "git commit -m 'x: y'",
+    "cargo test -- --nocapture",
+    "ls -la",
+    "npm run build -- --watch",
+    "npm test",
+    "sed -n 1,5p src/main.rs",
+    "rg foo | head -20",
+    "cat a.txt | sort | uniq -c",
+    "find . -name '*.rs' | wc -l",
+];
+
+#[test]
+fn everyday_commands_are_not_stopped_by_rules_about_files() {
+    let grep = ("grep -rn foo src", Allow);
+    let rows = EVERYDAY.iter().map(|it| (*it, Allow));
+    check(GUIDE, &rows.clone().collect::<Vec<Row>>());
+    let text = "[[rule]]\ndecision = \"deny\"\nwrite = [\"build/**\", \"test/**\", \"dist\"]\n";
+    check(text, &rows.clone().chain([grep]).collect::<Vec<Row>>());
+    let text = "[[rule]]\ndecision = \"deny\"\nwrite = [\"**\"]\n";
+    check(text, &rows.chain([grep]).collect::<Vec<Row>>());
+}
 
 #[rustfmt::skip] // one line per command
 const PIPES: &[Row] = &[
@@ -55,6 +79,24 @@ const PIPES: &[Row] = &[
 #[test]
 fn a_pipe_into_a_program_that_only_reads_data_is_no_code() {
     check(GUIDE, PIPES);
+}
+
+#[test]
+fn a_subcommand_is_not_a_file_that_is_written() {
+    let text = "[[rule]]\ndecision = \"deny\"\nwrite = [\"build/**\", \"test/**\", \"dist\"]\n";
+    check(
+        text,
+        &[
+            ("npm run build -- --watch", Allow),
+            ("npm run dist", Allow),
+            ("npm test", Allow),
+            ("cargo test", Allow),
+            ("make build", Allow),
+            ("prettier --write build/a.js", Ask),
+            ("rimraf ./build", Ask),
+            ("rm -r build", Deny),
+        ],
+    );
 }
 
 #[rustfmt::skip] // one line per command

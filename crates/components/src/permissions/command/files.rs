@@ -268,7 +268,8 @@ fn used_by(words: &[Word], looks: &mut Looks) -> Vec<FileUse> {
         };
         let is_mode = uses == Uses::WritesAfterFirst && index == 0 && positional.len() > 1;
         let certain = uses != Uses::Maybe && !is_mode;
-        if uses == Uses::Maybe && !writes && git.is_empty() {
+        // A plain word is rather a subcommand: `npm run build`.
+        if uses == Uses::Maybe && !writes && git.is_empty() && may_be_path(word) {
             let (path, inside) = ((*word).clone(), Inside::Doubtful);
             files.push(FileUse { path, writes: true, inside, certain });
         }
@@ -416,6 +417,11 @@ fn named_in_code(words: &[Word], looks: &mut Looks, files: &mut Vec<FileUse>) {
 /// Whether a word of code may be a path.
 pub(crate) fn looks_like_path(word: &Word) -> bool {
     word.text().is_some_and(|it| it.contains(['/', '.']))
+}
+
+/// Whether an argument looks like a path, also if a part of it is not known.
+fn may_be_path(word: &Word) -> bool {
+    word.tilde || word.known_texts().any(|it| it.contains(['/', '.']))
 }
 
 /// Paths behind a sign: `--file=x`, `of=x`, `HEAD:x`, `@x`, `f=@x;type=y`, `f=<x`.
