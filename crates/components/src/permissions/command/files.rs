@@ -65,7 +65,7 @@ enum Uses {
     ReadsAfterFirst,
     /// It writes all.
     Writes,
-    /// It writes all but the first.
+    /// It writes all. The first may be something else, such as a mode.
     WritesAfterFirst,
     /// It reads all, and writes the last.
     Copies,
