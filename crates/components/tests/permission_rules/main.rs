@@ -3,6 +3,7 @@
 mod arguments;
 mod attacks;
 mod bypass;
+mod everyday;
 mod files;
 mod format;
 mod hidden;

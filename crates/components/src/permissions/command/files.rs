@@ -65,7 +65,7 @@ enum Uses {
     ReadsAfterFirst,
     /// It writes all.
     Writes,
-    /// It writes all but the first.
+    /// It writes all. The first may be something else, such as a mode.
     WritesAfterFirst,
     /// It reads all, and writes the last.
     Copies,
@@ -268,7 +268,8 @@ fn used_by(words: &[Word], looks: &mut Looks) -> Vec<FileUse> {
         };
         let is_mode = uses == Uses::WritesAfterFirst && index == 0 && positional.len() > 1;
         let certain = uses != Uses::Maybe && !is_mode;
-        if uses == Uses::Maybe && !writes && git.is_empty() {
+        // A plain word is rather a subcommand: `npm run build`.
+        if uses == Uses::Maybe && !writes && git.is_empty() && may_be_path(word) {
             let (path, inside) = ((*word).clone(), Inside::Doubtful);
             files.push(FileUse { path, writes: true, inside, certain });
         }
@@ -384,8 +385,8 @@ pub(crate) fn patched(command: &SimpleCommand) -> Vec<FileUse> {
 
 /// The files that a script of `sed` writes and reads: the rest of the line behind `w` and `r`.
 fn used_by_sed(words: &[Word], looks: &mut Looks, files: &mut Vec<FileUse>) {
-    let scripts = words.iter().filter_map(Word::text).filter(|it| !programs::sed::is_plain(it));
-    let lines = scripts.flat_map(str::lines);
+    let scripts = programs::sed::scripts(words).into_iter();
+    let lines = scripts.filter(|it| !programs::sed::is_plain(it)).flat_map(str::lines);
     let paths = lines.flat_map(|line| {
         let commands = line.match_indices(['w', 'W', 'r', 'R']);
         commands.map(|(at, command)| (command, line[at + 1..].trim()))
@@ -416,6 +417,11 @@ fn named_in_code(words: &[Word], looks: &mut Looks, files: &mut Vec<FileUse>) {
 /// Whether a word of code may be a path.
 pub(crate) fn looks_like_path(word: &Word) -> bool {
     word.text().is_some_and(|it| it.contains(['/', '.']))
+}
+
+/// Whether an argument looks like a path, also if a part of it is not known.
+fn may_be_path(word: &Word) -> bool {
+    word.tilde || word.known_texts().any(|it| it.contains(['/', '.']))
 }
 
 /// Paths behind a sign: `--file=x`, `of=x`, `HEAD:x`, `@x`, `f=@x;type=y`, `f=<x`.

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 mod acting;
+mod fed_code;
 pub(crate) mod sed;
 
 pub(crate) use acting::{acting, git_command};
+pub(crate) use fed_code::takes_code_from_input;
 
 /// The name of a program without the ending of Windows, in lower case if names are compared without case.
 pub(crate) fn plain_name(name: &str, case_blind: bool) -> String {

@@ -8,6 +8,8 @@ use crate::permissions::command::{Script, programs};
 const MAX_FILLED: usize = 20;
 /// The most names of such places.
 const MAX_PLACES: usize = 8;
+/// The most names of programs in a command whose arguments are read.
+const MAX_PROGRAMS: usize = 8;
 /// Long options of `xargs` whose value may be the next word.
 const LONG_WITH_VALUE: [&str; 7] = [
     "--arg-file",
@@ -30,14 +32,28 @@ impl Parts {
         let names: Vec<String> = command.words.iter().filter_map(name_of).collect();
         let reads_code = names.iter().any(|it| programs::reads_code(it));
         let runs = reads_code || names.iter().any(|it| programs::is_shell(it));
-        for text in command.here.iter().map(Word::script_text) {
-            match reads_code {
-                true => self.search_input(&text),
-                false => self.open_script(&text, level + 1, true),
-            }
-        }
         let source =
             ["source", ".", "xargs", "parallel", "at", "batch", "ssh", "eval", "read", "crontab"];
+        let may_run =
+            |it: &String| programs::is_shell(it) || it != "xargs" && source.contains(&it.as_str());
+        // The words of code in another language are searched. If it is more than data, its paths are judged, too.
+        let named =
+            command.words.iter().enumerate().filter_map(|(at, it)| Some((at, name_of(it)?)));
+        let mut named = named.filter(|(_, name)| programs::reads_code(name));
+        let takes_code = named
+            .by_ref()
+            .take(MAX_PROGRAMS)
+            .any(|(at, name)| programs::takes_code_from_input(&name, &command.words[at + 1..]))
+            || named.next().is_some()
+            || names.iter().any(may_run);
+        let open = |parts: &mut Parts, text: &str| match (reads_code, takes_code) {
+            (true, true) => parts.search_input(text),
+            (true, false) => parts.search(text),
+            (false, _) => parts.open_script(text, level + 1, true),
+        };
+        for text in command.here.iter().map(Word::script_text) {
+            open(self, &text);
+        }
         if !runs && !names.iter().any(|it| source.contains(&it.as_str())) {
             return;
         }
@@ -58,10 +74,7 @@ impl Parts {
             let texts = feeding.words.iter().skip(1).chain(&feeding.here).map(Word::script_text);
             let text =
                 texts.collect::<Vec<_>>().join(" ").replace("\\n", "\n").replace("\\t", "\t");
-            match reads_code {
-                true => self.search_input(&text),
-                false => self.open_script(&text, level + 1, true),
-            }
+            open(self, &text);
             feed(&text);
         }
         if adds_words {

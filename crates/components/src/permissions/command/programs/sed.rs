@@ -1,5 +1,7 @@
 //! Scripts of `sed` that only print: a closed list of commands. Everything else may write files or run commands.
 
+use crate::permissions::command::words::{Unit, Word};
+
 /// Commands that have no argument, and that only change what is printed.
 const PLAIN_COMMANDS: &str = "pdqDPnNgGhHx=";
 /// Flags of the command `s` that neither write nor run.
@@ -55,6 +57,80 @@ pub(crate) fn only_prints(arguments: &[&str]) -> bool {
         }
     }
     true
+}
+
+/// The scripts in the arguments: the values of `-e`, and the first word if no option before it has a script.
+pub(crate) fn scripts(arguments: &[Word]) -> Vec<&str> {
+    let mut scripts = Vec::new();
+    let mut has_script = false;
+    // Whether the next word may be the value of an option. Systems differ.
+    let mut may_be_value = false;
+    let mut only_words = false;
+    // The ending of copies, or a number.
+    let is_short = |it: &str| it.chars().all(|it| it.is_alphanumeric() || "._~*-".contains(it));
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let Some(text) = word.text() else {
+            // It is the script, unless its unknown part may be an option or nothing.
+            has_script |= match word.units.first() {
+                Some(Unit::Text(it)) => !it.starts_with('-') && !(may_be_value && is_short(it)),
+                _ => false,
+            };
+            may_be_value = false;
+            continue;
+        };
+        let option = text.strip_prefix('-').filter(|it| !only_words && !it.is_empty());
+        let Some(option) = option else {
+            if !has_script {
+                scripts.push(text);
+                let is_value = text.is_empty() || is_short(text) && !is_plain(text);
+                has_script = !(may_be_value && is_value);
+            }
+            may_be_value = false;
+            continue;
+        };
+        may_be_value = false;
+        if let Some(long) = option.strip_prefix('-') {
+            let (name, value) = long.split_once('=').map_or((long, None), |it| (it.0, Some(it.1)));
+            match name {
+                "" => only_words = true,
+                _ if "expression".starts_with(name) => {
+                    scripts.extend(value.or_else(|| words.next().and_then(Word::text)));
+                    has_script = true;
+                }
+                _ if "file".starts_with(name) => {
+                    has_script = true;
+                    may_be_value = value.is_none();
+                }
+                _ => may_be_value = value.is_none() && "line-length".starts_with(name),
+            }
+            continue;
+        }
+        let Some(at) = option.find(|it| !PLAIN_LETTERS.contains(it)) else { continue };
+        let attached = option.get(at + 1..).filter(|it| !it.is_empty());
+        match &option[at..] {
+            it if it.starts_with('e') => {
+                scripts.extend(attached.or_else(|| words.next().and_then(Word::text)));
+                has_script = true;
+            }
+            it if it.starts_with('f') => {
+                has_script = true;
+                if attached.is_none() {
+                    words.next();
+                }
+            }
+            _ => may_be_value = attached.is_none(),
+        }
+    }
+    scripts
+}
+
+/// Whether a script may run what it reads: the command `e` without a command, or the flag `e` of the command `s`.
+pub(crate) fn runs_input(script: &str) -> bool {
+    script.split([';', '\n', '{', '}']).map(str::trim_end).any(|command| {
+        let before = command.trim_end_matches(|it| it == 'e' || PLAIN_FLAGS.contains(it));
+        command[before.len()..].contains('e') && !before.ends_with(char::is_alphanumeric)
+    })
 }
 
 /// The script with spaces in the place of its delimiters.
@@ -209,6 +285,32 @@ mod tests {
             "p w x",
         ] {
             assert!(!is_plain(script), "{script}");
+        }
+    }
+
+    #[test]
+    fn scripts_are_told_from_files() {
+        for (arguments, expected) in [
+            (&["-n", "1p", "r.env"][..], &["1p"][..]),
+            (&["-i", "s/a/b/", "r.env"], &["s/a/b/"]),
+            (&["-i.bak", "s/a/b/", "r.env"], &["s/a/b/"]),
+            (&["--in-place", "s/a/b/", "r.env"], &["s/a/b/"]),
+            (&["-E", "--", "w x", "r.env"], &["w x"]),
+            (&["-e", "p", "-ew x", "-ne", "r y", "r.env"], &["p", "w x", "r y"]),
+            (&["--expression=w x", "--expr", "r y", "r.env"], &["w x", "r y"]),
+            (&["-f", "a.sed", "r.env"], &[]),
+            (&["-nfa.sed", "r.env"], &[]),
+            (&["--file=a.sed", "r.env"], &[]),
+            // On some systems, these options have a value.
+            (&["-i", "", "w x", "r.env"], &["", "w x"]),
+            (&["-i", "bak", "w x", "r.env"], &["bak", "w x"]),
+            (&["-l", "5", "w x", "r.env"], &["5", "w x"]),
+            (&["p", "-e", "w x"], &["p", "w x"]),
+            (&["$x", "w x", "r.env"], &["w x"]),
+        ] {
+            let word = |it: &&str| if *it == "$x" { Word::unknown() } else { Word::of_text(*it) };
+            let words: Vec<Word> = arguments.iter().map(word).collect();
+            assert_eq!(scripts(&words), expected, "{arguments:?}");
         }
     }
 
