@@ -267,6 +267,51 @@ fn limits_end_in_a_question() {
     wrong.finish();
 }
 
+/// Code is searched, but that it is no command line of a shell says nothing about it.
+#[test]
+fn code_in_the_arguments_of_mcp_tools_is_no_reason_to_ask() {
+    let project = Project::new();
+    let rules = rules(&format!("{DENIED}[[rule]]\ndecision = \"allow\"\ntool = [\"mcp__*\"]\n"));
+    let mut wrong = Wrong::default();
+    for (input, expected) in [
+        (json!({ "script": "() => document.title" }), Allow),
+        (json!({ "pageScript": "(x) => { return x.map((it) => it.id) }" }), Allow),
+        (json!({ "script": "() => exec('git push -f')" }), Deny),
+        (json!({ "script": "git push -f" }), Deny),
+        (json!({ "shellScript": "() => document.title" }), Ask),
+        (json!({ "command": "() => document.title" }), Ask),
+    ] {
+        let operation =
+            Operation::Mcp { server: "puppeteer".to_owned(), tool: "evaluate".to_owned() };
+        let mut action = Action { input: input.clone(), ..project.action(operation) };
+        action.tool.common = "mcp__puppeteer__evaluate".to_owned();
+        let verdict = rules.decide(&action, &project.surroundings);
+        wrong.check(&input.to_string(), &verdict, expected);
+    }
+    wrong.finish();
+}
+
+/// Each key with a command stands beside the same arguments: together they would be billions of words.
+#[test]
+fn many_commands_beside_many_arguments_take_little_memory() {
+    let project = Project::new();
+    let rules = rules(&format!("{DENIED}[[rule]]\ndecision = \"allow\"\ntool = [\"mcp__*\"]\n"));
+    let mut wrong = Wrong::default();
+    for (last, expected) in [("ls", Ask), ("git", Deny)] {
+        let keys = (0..40_000).map(|it| (format!("cmd_{it}"), json!("true")));
+        let mut input: serde_json::Map<String, Value> = keys.collect();
+        let mut args = vec!["a"; 100_000];
+        args.extend(["push", "-f"]);
+        input.insert("cmd_z".to_owned(), json!(last));
+        input.insert("args".to_owned(), json!(args));
+        let operation = Operation::Mcp { server: "kit".to_owned(), tool: "run".to_owned() };
+        let mut action = Action { input: input.into(), ..project.action(operation) };
+        action.tool.common = "mcp__kit__run".to_owned();
+        wrong.check(last, &rules.decide(&action, &project.surroundings), expected);
+    }
+    wrong.finish();
+}
+
 #[test]
 fn arguments_of_mcp_tools_are_read_as_commands_in_every_form() {
     let project = Project::new();

@@ -273,8 +273,8 @@ impl<'r> Judge<'r> {
     }
 
     /// Searches text that is not parsed for words that a rule denies or asks about.
-    fn raw(&mut self, parts: &Parts) {
-        for words in &parts.raw {
+    fn raw(&mut self, texts: &[Vec<Word>]) {
+        for words in texts {
             let machine = self.machine;
             let fit = |rule: &Rule| match (rule.decision, rule.has_targets()) {
                 (Decision::Allow, _) | (_, false) => Fit::No,
@@ -289,7 +289,7 @@ impl<'r> Judge<'r> {
         for doubt in &parts.doubts {
             self.doubt(doubt);
         }
-        self.raw(parts);
+        self.raw(&parts.raw);
         self.change_folders(parts);
         self.named_in_code(parts);
         self.links(parts);
