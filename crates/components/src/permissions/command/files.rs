@@ -18,7 +18,7 @@ mod options;
 pub(super) use self::options::reads_format;
 
 /// The most paths of an argument behind its signs.
-const MAX_VALUES: usize = 64;
+const MAX_VALUES: usize = 500;
 /// The most paths in the code of an argument.
 const MAX_CODE_PATHS: usize = 200;
 /// The most programs that only run their arguments, one behind the other.
@@ -153,9 +153,7 @@ impl Looks {
 /// The files that a command uses, and the files that a program in its arguments uses. With `opens`, any argument may be
 /// a program.
 pub(crate) fn used(words: &[Word], opens: bool, looks: &mut Looks) -> Vec<FileUse> {
-    if !looks.has_room(words.len()) {
-        return Vec::new();
-    }
+    looks.has_room(words.len());
     let mut files = used_by(words, looks);
     // The first word with a name is enough: the words behind a later one stand behind the first one, too.
     let mut names = HashSet::new();
@@ -165,6 +163,16 @@ pub(crate) fn used(words: &[Word], opens: bool, looks: &mut Looks) -> Vec<FileUs
         let name = name_of(&words[at]).filter(|it| is_file_program(it));
         if name.is_some_and(|it| names.insert(it)) {
             if !looks.has_room(words.len() - at) {
+                // How the program uses its arguments is not looked up any more.
+                files.extend(words[at + 1..].iter().flat_map(|word| {
+                    let (inside, certain) = (Inside::Nothing, false);
+                    [false, true].map(|writes| FileUse {
+                        path: word.clone(),
+                        writes,
+                        inside,
+                        certain,
+                    })
+                }));
                 break;
             }
             let inner = used_by(&words[at..], looks).into_iter();
@@ -424,14 +432,36 @@ fn may_be_path(word: &Word) -> bool {
     word.tilde || word.known_texts().any(|it| it.contains(['/', '.']))
 }
 
+/// The arguments of a command, and what stands behind the first sign in each: `--file=x`, `HEAD:x`.
+pub(crate) fn plain(words: &[Word]) -> HashSet<Word> {
+    let value = |word: &Word| {
+        let Some(Unit::Text(text)) = word.units.first() else { return None };
+        signs(text).next().map(|(at, _)| with_first(word, first_line(&text[at + 1..])))
+    };
+    words.iter().filter_map(value).chain(words.iter().cloned()).collect()
+}
+
+/// The signs in a text before a path. Signs of prose and of JSON have a space or a quote behind them.
+fn signs(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_sign =
+        |at: usize| !text[at + 1..].starts_with(|it: char| it == '"' || it.is_whitespace());
+    text.match_indices(['=', ':', '@', '<']).filter(move |(at, _)| is_sign(*at))
+}
+
+/// A path has one line. Behind it, there is other text.
+fn first_line(text: &str) -> &str {
+    text.split('\n').next().unwrap_or_default()
+}
+
 /// Paths behind a sign: `--file=x`, `of=x`, `HEAD:x`, `@x`, `f=@x;type=y`, `f=<x`.
 fn values(words: &[Word], name: &str, looks: &mut Looks, files: &mut Vec<FileUse>) {
     for word in words {
         let Some(Unit::Text(text)) = word.units.first() else { continue };
-        for (at, _) in looks.first(text.match_indices(['=', ':', '@', '<']), MAX_VALUES) {
-            let (before, value) = (&text[..at], &text[at + 1..]);
-            if !looks.has_room_for(value) {
-                return;
+        for (index, (at, _)) in looks.first(signs(text), MAX_VALUES).into_iter().enumerate() {
+            let (before, value) = (&text[..at], first_line(&text[at + 1..]));
+            // The first one is always compared.
+            if !looks.has_room_for(value) && index > 0 {
+                break;
             }
             let writes = name == "dd" && before == "of";
             let alone = word.units.len() == 1;

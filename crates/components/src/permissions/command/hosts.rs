@@ -1,11 +1,13 @@
 //! The hosts and addresses in the arguments of a command.
 
+use std::collections::HashSet;
+
 use super::parts::name_of;
 use super::programs::is_flag;
 use super::words::{Unit, Word};
 
 /// A word that may name a host.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Host {
     /// The word, or its part that may be a host or an address.
     pub(crate) word: Word,
@@ -38,8 +40,8 @@ const HOSTS: [&str; 11] = [
     "--base",
     "--connect-to",
 ];
-/// The most words of a command that may name hosts.
-const MAX_HOSTS: usize = 500;
+/// The most hosts that are compared. A command line that is not too long has fewer.
+const MAX_HOSTS: usize = 64 * 1024;
 
 /// Long options without a value.
 #[rustfmt::skip] // many in a line
@@ -52,7 +54,8 @@ const SWITCHES: [&str; 34] = [
 ];
 
 /// The words of a command that may name a host: all words with `://`, and the arguments of programs that use the network.
-pub(crate) fn named(words: &[Word]) -> Vec<Host> {
+/// What was seen before is left out.
+pub(crate) fn named(words: &[Word], seen: &mut HashSet<Host>) -> Vec<Host> {
     let has_scheme = |word: &&Word| word.known_texts().any(|it| it.contains("://"));
     let with_scheme = words.iter().skip(1).filter(has_scheme);
     let mut hosts: Vec<Host> =
@@ -69,8 +72,8 @@ pub(crate) fn named(words: &[Word]) -> Vec<Host> {
             hosts.push(Host { word: Word::unknown(), is_host: true });
         }
     }
-    if hosts.len() > MAX_HOSTS {
-        hosts.truncate(MAX_HOSTS);
+    hosts.retain(|it| seen.len() <= MAX_HOSTS && seen.insert(it.clone()));
+    if seen.len() > MAX_HOSTS {
         hosts.push(Host { word: Word::unknown(), is_host: true });
     }
     hosts
@@ -143,13 +146,7 @@ fn add_parts(word: &Word, hosts: &mut Vec<Host>) {
     for text in word.known_texts() {
         let parts = text.split([' ', ',', '=']).chain(text.rsplit(": ").take(1));
         for part in parts.filter(|it| it.contains(['.', ':'])) {
-            if hosts.len() > MAX_HOSTS {
-                return;
-            }
-            let host = Host { word: Word::of_text(part), is_host: false };
-            if !hosts.contains(&host) {
-                hosts.push(host);
-            }
+            hosts.push(Host { word: Word::of_text(part), is_host: false });
         }
     }
 }
@@ -171,7 +168,7 @@ mod tests {
     fn of(line: &str) -> Vec<(String, bool)> {
         let words: Vec<Word> = line.split(' ').map(Word::of_text).collect();
         let text = |it: &Host| (it.word.text().unwrap_or_default().to_owned(), it.is_host);
-        named(&words).iter().map(text).collect()
+        named(&words, &mut HashSet::new()).iter().map(text).collect()
     }
 
     #[test]

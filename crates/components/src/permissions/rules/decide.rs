@@ -9,6 +9,7 @@ use super::{AskLimit, Decision, Rule, Rules, Surroundings, Verdict};
 use crate::action::{Action, CommandLine, Operation};
 use crate::permissions::command::SimpleCommand;
 use crate::permissions::command::files::{self, Inside, Looks};
+use crate::permissions::command::hosts::Host;
 use crate::permissions::command::parts::{Part, Parts, is_unknown};
 use crate::permissions::command::pattern::{Fit, Machine};
 use crate::permissions::command::words::{Word, glob};
@@ -22,9 +23,12 @@ mod mcp;
 const MAX_SHOWN: usize = 120;
 /// The most paths of a command line whose links are resolved.
 const MAX_LOOKUPS: usize = 300;
+/// The most words and parts of words whose links are resolved, because they may be paths.
+const MAX_GUESSES: usize = 1500;
 /// The most paths in code that an interpreter reads as its input.
 const MAX_MENTIONS: usize = 140;
-/// The most paths of a command line that are compared with rules. There is a doubt long before.
+/// The most words behind which parts of words are still compared with rules, because they may be paths. There is a doubt
+/// long before. Whole words are always compared.
 const MAX_PATHS: usize = 20_000;
 /// The most working directories that a command line may have.
 const MAX_FOLDERS: usize = 8;
@@ -51,9 +55,11 @@ pub(super) fn decide(rules: &Rules, action: &Action, surroundings: &Surroundings
         folders: vec![action.cwd.clone()],
         unknown_folder: false,
         lookups: 0,
+        guesses: 0,
         looks: Looks::default(),
         mentions: 0,
         seen: HashSet::new(),
+        hosts: HashSet::new(),
         findings: Vec::new(),
     };
     for operation in &action.operations {
@@ -132,12 +138,16 @@ struct Judge<'r> {
     unknown_folder: bool,
     /// How many paths of command lines were looked up.
     lookups: usize,
+    /// How many words and parts of words were looked up, because they may be paths.
+    guesses: usize,
     /// How much of the command lines was searched for paths.
     looks: Looks,
     /// How many paths were found in code that an interpreter reads as its input.
     mentions: usize,
     /// The paths that were judged, each with the kind of its use.
     seen: HashSet<(Word, bool, Inside, bool, usize)>,
+    /// The hosts that were judged.
+    hosts: HashSet<Host>,
     findings: Vec<Finding<'r>>,
 }
 
@@ -273,8 +283,8 @@ impl<'r> Judge<'r> {
     }
 
     /// Searches text that is not parsed for words that a rule denies or asks about.
-    fn raw(&mut self, parts: &Parts) {
-        for words in &parts.raw {
+    fn raw(&mut self, texts: &[Vec<Word>]) {
+        for words in texts {
             let machine = self.machine;
             let fit = |rule: &Rule| match (rule.decision, rule.has_targets()) {
                 (Decision::Allow, _) | (_, false) => Fit::No,
@@ -289,7 +299,7 @@ impl<'r> Judge<'r> {
         for doubt in &parts.doubts {
             self.doubt(doubt);
         }
-        self.raw(parts);
+        self.raw(&parts.raw);
         self.change_folders(parts);
         self.named_in_code(parts);
         self.links(parts);

@@ -1,10 +1,11 @@
 //! Files, addresses and redirections of a command line.
 
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::fit::{Reach, host_fit, path_fit};
-use super::{Judge, MAX_LOOKUPS, MAX_MENTIONS, MAX_PATHS, shown, shown_word};
+use super::{Judge, MAX_GUESSES, MAX_LOOKUPS, MAX_MENTIONS, MAX_PATHS, shown, shown_word};
 use crate::permissions::command::files::{self, FileUse, Inside};
 use crate::permissions::command::hosts::{self, Host};
 use crate::permissions::command::parts::{Part, Parts, name_of};
@@ -66,7 +67,7 @@ impl Judge<'_> {
 
     /// The hosts and addresses in the arguments of a command.
     fn hosts(&mut self, words: &[Word]) {
-        for Host { word, is_host } in hosts::named(words) {
+        for Host { word, is_host } in hosts::named(words, &mut self.hosts) {
             let mut is_known = false;
             for text in word.known_texts() {
                 is_known = true;
@@ -97,8 +98,13 @@ impl Judge<'_> {
             .then(|| (self.folders.clone(), self.unknown_folder, std::mem::take(&mut self.seen)));
         folders.iter().for_each(|it| self.enter(Some(it)));
         let used = files::used(words, part.opens, &mut self.looks).into_iter();
+        let plain = LazyCell::new(|| files::plain(words));
         for FileUse { path, writes, inside, certain } in used.chain(files::patched(&part.command)) {
-            self.path(&path, writes, inside, certain, true);
+            let may_be_none = !certain || inside == Inside::Selected;
+            let is_guess = || inside == Inside::Doubtful || may_be_none && !plain.contains(&path);
+            if self.guesses <= MAX_PATHS || !is_guess() {
+                self.path(&path, writes, inside, certain, true);
+            }
         }
         if let Some(outer) = outer {
             (self.folders, self.unknown_folder, self.seen) = outer;
@@ -141,7 +147,7 @@ impl Judge<'_> {
         only_stricter: bool,
     ) {
         let key = (word.clone(), writes, inside, certain, self.folders.len());
-        if only_stricter && (self.lookups > MAX_PATHS || !self.seen.insert(key)) {
+        if only_stricter && !self.seen.insert(key) {
             return;
         }
         let names = word.known_texts().map(|it| it.matches('/').count()).sum::<usize>();
@@ -150,12 +156,16 @@ impl Judge<'_> {
         }
         let relative = !(word.starts_with('/') || word.tilde);
         let length: usize = word.known_texts().map(str::len).sum();
-        let before = self.lookups;
-        self.lookups += 1 + length / LETTERS;
-        if before < MAX_LOOKUPS && self.lookups >= MAX_LOOKUPS {
+        let (count, most) = match certain && inside != Inside::Doubtful {
+            true => (&mut self.lookups, MAX_LOOKUPS),
+            false => (&mut self.guesses, MAX_GUESSES),
+        };
+        let before = *count;
+        *count += 1 + length / LETTERS;
+        let links = *count < most;
+        if before < most && !links {
             self.doubt("it names too many paths");
         }
-        let links = self.lookups < MAX_LOOKUPS;
         let folders = if relative { self.folders.as_slice() } else { &self.folders[..1] };
         let place = |folder: &PathBuf| Place::of_word(word, folder, self.base.home.as_ref(), links);
         let mut places: Vec<Option<Place>> = folders.iter().map(place).collect();

@@ -8,11 +8,17 @@ use crate::action::CommandLine;
 use crate::permissions::command::files::Inside;
 use crate::permissions::command::parts::Parts;
 use crate::permissions::command::pattern::Fit;
+use crate::permissions::command::raw;
+use crate::permissions::command::words::Word;
 use crate::permissions::rules::url::local_file;
 use crate::permissions::rules::{Decision, Rule, Surroundings};
 
 /// The most texts of the arguments that are compared.
 const MAX_TEXTS: usize = 2000;
+/// The most words of arguments that stand beside programs, counted once for each program.
+const MAX_WORDS: usize = 100_000;
+/// How many letters of an argument count as one more word.
+const LETTERS: usize = 64;
 /// The longest path that a program can open.
 const MAX_PATH: usize = 4096;
 /// The deepest nesting of the arguments.
@@ -33,6 +39,8 @@ const COMMAND_KEYS: [&str; 12] = [
     "cmdline",
     "bash",
 ];
+/// The word of keys whose values are code, but not always of a shell.
+const CODE_KEY: &str = "script";
 /// Keys whose values are the arguments of a program.
 const ARGUMENT_KEYS: [&str; 6] = ["args", "arguments", "argv", "parameters", "params", "argument"];
 /// Words of keys whose values are paths.
@@ -77,9 +85,10 @@ impl Judge<'_> {
         if arguments.is_cut && self.rules.iter().any(|it| it.has_targets()) {
             self.doubt("its arguments are too many, or nested too deeply");
         }
-        for command in &arguments.commands {
-            self.stricter_run(&Parts::of(command, surroundings.windows_shell));
+        for Command { line, is_code } in &arguments.commands {
+            self.stricter_run(&Parts::of(line, surroundings.windows_shell), *is_code);
         }
+        self.raw(&arguments.beyond);
         let first = words_of(tool).into_iter().next().unwrap_or_default();
         let inside = match MOVING.contains(&first.as_str()) {
             true => Inside::Everything,
@@ -113,13 +122,14 @@ impl Judge<'_> {
         self.note_unseen();
     }
 
-    /// Judges commands that are an argument: they need no rule that allows them.
-    fn stricter_run(&mut self, parts: &Parts) {
+    /// Judges commands that are an argument: they need no rule that allows them. Code in another language than the
+    /// shell's does not parse, which says nothing about it.
+    fn stricter_run(&mut self, parts: &Parts, is_code: bool) {
         let is_strict = |it: &&Rule| it.decision != Decision::Allow && it.has_targets();
-        if self.rules.iter().any(is_strict) {
+        if !is_code && self.rules.iter().any(is_strict) {
             parts.doubts.iter().for_each(|it| self.doubt(it));
         }
-        self.raw(parts);
+        self.raw(&parts.raw);
         self.named_in_code(parts);
         let machine = self.machine;
         for part in &parts.commands {
@@ -144,9 +154,21 @@ struct Arguments<'v> {
     /// The texts, each with its key.
     texts: Vec<(&'v str, &'v str)>,
     /// The commands that the arguments may be.
-    commands: Vec<CommandLine>,
+    commands: Vec<Command>,
+    /// How many words the arguments beside programs have, counted once for each program.
+    words: usize,
+    /// The words of the commands behind the limits.
+    beyond: Vec<Vec<Word>>,
     /// Whether there is more.
     is_cut: bool,
+}
+
+/// A command that an argument may be.
+#[derive(Debug)]
+struct Command {
+    line: CommandLine,
+    /// Whether it may be code of another language than the shell's.
+    is_code: bool,
 }
 
 impl<'v> Arguments<'v> {
@@ -168,7 +190,7 @@ impl<'v> Arguments<'v> {
 
     /// Adds the commands that a value may contain: a text, a list of words, or a program beside its arguments.
     fn collect_commands(&mut self, tool: &str, value: &Value, depth: usize) {
-        if depth > MAX_DEPTH || self.commands.len() >= MAX_TEXTS {
+        if depth > MAX_DEPTH {
             self.is_cut = true;
             return;
         }
@@ -181,16 +203,32 @@ impl<'v> Arguments<'v> {
                     .iter()
                     .filter(|(key, _)| ARGUMENT_KEYS.contains(&key.to_lowercase().as_str()));
                 let args: Vec<String> = args.flat_map(|(_, it)| words_of_value(it)).collect();
-                let is_command =
-                    |key: &str| words_of(key).iter().any(|it| COMMAND_KEYS.contains(&it.as_str()));
                 let mut has_command = false;
-                for (_, value) in members.iter().filter(|(key, _)| is_command(key)) {
+                let mut beyond = Vec::new();
+                for (key, value) in members {
+                    let mut words = words_of(key);
+                    words.retain(|it| COMMAND_KEYS.contains(&it.as_str()));
+                    if words.is_empty() {
+                        continue;
+                    }
                     has_command = true;
-                    self.add_command(value, &args);
+                    match self.is_full() {
+                        true => beyond.extend(searched(value)),
+                        false => {
+                            self.add_command(value, &args, words.iter().all(|it| it == CODE_KEY));
+                        }
+                    }
                 }
                 // A tool that is called like the program.
                 if !has_command && !args.is_empty() {
-                    self.add_program(tool.to_owned(), args);
+                    match self.is_full() {
+                        true => beyond.push(Word::of_text(tool)),
+                        false => self.add_program(tool, &args, false),
+                    }
+                }
+                if !beyond.is_empty() {
+                    beyond.extend(args.iter().map(Word::of_text));
+                    self.beyond.push(beyond);
                 }
                 members.values().for_each(|it| self.collect_commands(tool, it, depth + 1));
             }
@@ -198,31 +236,54 @@ impl<'v> Arguments<'v> {
         }
     }
 
-    fn add_command(&mut self, value: &Value, args: &[String]) {
+    /// Whether there are so many commands that only the words of further ones are searched.
+    fn is_full(&mut self) -> bool {
+        let is_full = self.commands.len() >= MAX_TEXTS || self.words >= MAX_WORDS;
+        self.is_cut |= is_full;
+        is_full
+    }
+
+    fn add_command(&mut self, value: &Value, args: &[String], is_code: bool) {
         match value {
             Value::String(text) if args.is_empty() => {
-                self.commands.push(CommandLine::Shell(text.clone()));
+                self.commands.push(Command { line: CommandLine::Shell(text.clone()), is_code });
             }
-            Value::String(text) => self.add_program(text.clone(), args.to_vec()),
+            Value::String(text) => self.add_program(text, args, is_code),
             Value::Array(values) => {
                 // The list is one command, or each element is one.
                 let words: Vec<String> =
                     values.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-                let lines = words.iter().filter(|it| it.contains(char::is_whitespace));
-                let lines: Vec<_> = lines.cloned().map(CommandLine::Shell).collect();
-                self.is_cut |= words.len() > MAX_TEXTS;
-                self.commands.extend(lines.into_iter().take(MAX_TEXTS));
+                for line in words.iter().filter(|it| it.contains(char::is_whitespace)) {
+                    match self.is_full() {
+                        true => self.beyond.extend(raw::commands(line)),
+                        false => {
+                            let line = CommandLine::Shell(line.clone());
+                            self.commands.push(Command { line, is_code });
+                        }
+                    }
+                }
                 if let Some((program, rest)) = words.split_first() {
-                    self.add_program(program.clone(), [rest, args].concat());
+                    self.add_program(program, &[rest, args].concat(), is_code);
                 }
             }
             _ => {}
         }
     }
 
-    fn add_program(&mut self, program: String, args: Vec<String>) {
-        self.commands.push(CommandLine::Program { program, args });
+    fn add_program(&mut self, program: &str, args: &[String], is_code: bool) {
+        self.words += args.iter().map(|it| 1 + it.len() / LETTERS).sum::<usize>();
+        let line = CommandLine::Program { program: program.to_owned(), args: args.to_vec() };
+        self.commands.push(Command { line, is_code });
     }
+}
+
+/// The words of a command behind the limits.
+fn searched(value: &Value) -> Vec<Word> {
+    let texts = match value {
+        Value::Array(values) => values.as_slice(),
+        value => std::slice::from_ref(value),
+    };
+    texts.iter().filter_map(Value::as_str).flat_map(raw::commands).flatten().collect()
 }
 
 /// The words that arguments are: a list of texts, or one text that has them all.
