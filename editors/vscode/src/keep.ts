@@ -144,8 +144,9 @@ export class Keeper {
     }
     const { current, elsewhere } = this.lastShown(found);
     this.current = kept.some(({ id }) => id === current) ? current : null;
-    // Other windows see by the number of the process that it is shown here, also those that start at the same time.
-    if (this.current !== null) this.attempt(() => this.writeIndex());
+    // Other windows see by the number of the process that it is shown here.
+    this.currentChanged = this.current !== null;
+    if (renamed.some(({ conversation }) => conversation.id === this.current)) this.attempt(() => this.writeIndex());
     return { conversations: kept, current: this.current, elsewhere };
   }
 
@@ -288,7 +289,6 @@ export class Keeper {
   }
 
   private writeIndex(): void {
-    mkdirSync(this.own, { recursive: true, mode: 0o700 });
     this.write(indexFile, JSON.stringify({ current: this.current, chain: this.chain, pid: process.pid }));
   }
 

@@ -396,18 +396,6 @@ test('a conversation that the agent has repeated in another window is the same',
   }
 });
 
-test('of two windows that start at the same time, only the first one continues the conversation', (t) => {
-  const { folders, open, keep, of } = windows(t, [conversation('a', 1, 'x')], []);
-  keep(0);
-  of(0, endedProcess(), 60);
-  // The other window is this process, so it has the number of another one afterwards. It has written nothing else.
-  assert.equal(open(1).load([]).current, 'a');
-  of(1, process.ppid);
-  assert.deepEqual(readdirSync(folders[1]), ['current.json']);
-  const { current, elsewhere } = open(0).load([]);
-  assert.deepEqual({ current, elsewhere }, { current: null, elsewhere: ['a'] });
-});
-
 test('a process that has the number of an ended window is no window', (t) => {
   const { folders, open, keep, of } = windows(t, [conversation('a', 1, 'x')], []);
   const keeper = keep(0);
