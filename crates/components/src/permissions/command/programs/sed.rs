@@ -73,7 +73,7 @@ pub(crate) fn scripts(arguments: &[Word]) -> Vec<&str> {
         let Some(text) = word.text() else {
             // It is the script, unless its unknown part may be an option or nothing.
             has_script |= match word.units.first() {
-                Some(Unit::Text(it)) => !it.starts_with('-') && !(may_be_value && is_short(it)),
+                Some(Unit::Text(it)) => !(it.starts_with('-') || (may_be_value && is_short(it))),
                 _ => false,
             };
             may_be_value = false;
