@@ -44,11 +44,13 @@ impl Terminal {
         }
         command.stdin(stream()).stderr(stream());
         command.stdout(stdout.unwrap_or_else(stream));
-        // SAFETY: both calls may be made between fork and exec.
+        // SAFETY: all calls may be made between fork and exec.
         unsafe {
             command.pre_exec(|| {
                 libc::setsid();
                 libc::ioctl(0, libc::TIOCSCTTY as _, 0);
+                // Tests that a shell runs in the background ignore this signal, and so would the program.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
                 Ok(())
             });
         }
