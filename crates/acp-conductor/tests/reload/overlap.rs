@@ -79,7 +79,8 @@ fn options_that_were_set_on_the_conductor_return_to_those_of_the_file() {
     assert_eq!((&own["prompt-limit"], &own["notices"]), (&json!("off"), &json!(true)));
     assert_eq!(chain.reload()["settings"], json!([]));
     // The default chain has another name now.
-    let text = fs::read_to_string(&chain.file).expect("text").replace("main", "other");
+    let text = fs::read_to_string(&chain.file).expect("text");
+    let text = text.replace("\"main\"", "\"other\"").replace("[chains.main]", "[chains.other]");
     fs::write(&chain.file, text).expect("written");
     chain.reload();
     assert_eq!(values(&mut chain, "conductor")["chain"], "other");
