@@ -29,6 +29,8 @@ pub fn try_chain(options: &TryArgs) -> Result<(), Failure> {
     let run = options.chain.run(&options.components, || Run::Specs(demo));
     let chain_options = options.chain.options(options.log.as_ref(), options.log_file.as_ref());
     let terminal_log = own_log_file();
+    // The check of the component `log` needs the folder of its file. An error is told below, if the chain has a log.
+    let _ = terminal_log.parent().map(std::fs::create_dir_all);
     let request = Request {
         terminal_log: Some(terminal_log.clone()),
         ..request(Mode::Agent, run, chain_options, options.cwd.as_deref())?

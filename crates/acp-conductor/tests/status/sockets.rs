@@ -97,7 +97,9 @@ fn not_even_root_can_read_the_status_of_another_user() {
         return;
     }
     let mut command = directories.command(&["agent", "demo-agent"]);
-    command.uid(OTHER_USER).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null());
+    // The home of the user is not that of root.
+    command.env("HOME", &directories.runtime).uid(OTHER_USER).current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
     let Ok(mut child) = command.spawn() else { return };
     let socket = directories.sockets().join(format!("{}.sock", child.id()));
     let mut client = wait_until("it listens", || UnixStream::connect(&socket).ok());
@@ -110,6 +112,7 @@ fn not_even_root_can_read_the_status_of_another_user() {
     assert!(stderr.contains("for conductors: it belongs to another user"), "{stderr}");
     let own = directories
         .command(&["status"])
+        .env("HOME", &directories.runtime)
         .uid(OTHER_USER)
         .current_dir("/")
         .output()
@@ -200,7 +203,7 @@ fn a_leftover_socket_of_the_same_process_id_is_replaced() {
     fs::set_permissions(directories.sockets(), Permissions::from_mode(0o700)).expect("a mode");
     // The shell becomes the conductor, so it knows the process id before.
     let agent = binary("stub_agent");
-    let script = "touch \"$1/$$.sock\" \"$1/$$.new\"; exec \"$2\" agent \"$3\"";
+    let script = "touch \"$1/$$.sock\" \"$1/$$.sock.new\"; exec \"$2\" agent \"$3\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(directories.sockets()).arg(PROGRAM).arg(agent);
     command.envs(directories.variables()).stdin(Stdio::piped()).stdout(Stdio::null());
