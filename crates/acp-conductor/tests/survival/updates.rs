@@ -184,6 +184,10 @@ fn the_user_can_choose_which_updates_a_proxy_receives() {
     let setup = default_setup();
     let component = json!({ "command": "x", "updates": "some" }).to_string();
     let mut wrong = setup.run("agent", &[component, "y".into()]);
+    // The editor gets the error as the answer to its first request.
+    wrong
+        .editor
+        .send(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
     assert_eq!(wrong.conductor.status(), 2);
     wait_until("the mistake is reported", || {
         wrong.conductor.stderr().contains("not one of all, known").then_some(())
