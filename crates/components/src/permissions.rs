@@ -64,7 +64,7 @@ pub struct Permissions {
     audit: Option<AuditOptions>,
 
     /// How the agent learns why a permission request was denied. ACP has no room for it in the answer. `user`: only
-    /// the user sees the reason. `next-prompt`: the reason is also put before the next prompt.
+    /// the user sees the reason. `next-prompt`: the reason is also added to the next prompt.
     #[arg(long, value_name = "WAY", default_value = "user", hide_possible_values = true)]
     tell: Tell,
 
