@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::peers::cache;
+pub use testkit::peers::cache;
 
 use crate::tool::{at, cargo, run};
 
@@ -104,7 +104,7 @@ impl CachedBuilds {
 }
 
 /// The size of the files in a folder, in bytes.
-fn size(folder: &Path) -> u64 {
+pub fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let sizes = entries.filter_map(|entry| entry.metadata().ok().map(|it| (entry, it)));
     sizes.map(|(entry, it)| if it.is_dir() { size(&entry.path()) } else { it.len() }).sum()

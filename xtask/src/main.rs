@@ -30,11 +30,6 @@ usage: cargo xtask COMMAND
   demo             run a conversation through a chain of two proxies, and print what the editor sees
   picture [PROGRAM]
                    write docs/try.svg, the picture of `conductor try` in the guide
-  test             run all checks, including those for macOS and Windows. Installs the tools that it
-                   needs, and first prints its steps and how long they take
-  test --quick     run the checks that need no third-party program: format, house rules, lints and
-                   most tests. Takes some minutes
-  test --only STEP run one step
   peers            build the third-party programs for the interop tests (`test` does this, too)
   tidy             check the house rules
   fuzz [--seconds N] [TARGET…]
@@ -52,6 +47,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["demo"] => demo::run(),
         ["test", ..] => test::start(&arguments[1..]),
+        ["stress", ..] => test::stress::start(&arguments[1..]),
         ["picture"] => picture::run(None),
         ["picture", program] => picture::run(Some(program)),
         ["peers"] => peers::ensure().map(|index| println!("{}", index.display())),
@@ -65,7 +61,9 @@ fn main() -> ExitCode {
         ["dist", ..] => dist::run(&arguments[1..]),
         ["bench", ..] => bench::run(&arguments[1..]),
         _ => Err(format!(
-            "{USAGE}\n\n  {}\n\n  {}\n\n  {}\n\n  {}\n\n  mutants {}\n\n  {}\n\n  bench {}",
+            "{USAGE}\n\n  {}\n\n  {}\n\n  {}\n\n  {}\n\n  {}\n\n  {}\n\n  mutants {}\n\n  {}\n\n  bench {}",
+            test::USAGE,
+            test::stress::USAGE,
             web::USAGE,
             vscode::USAGE,
             walk::USAGE,

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
 pub use rust::optimised_proxy;
-use testkit::peers::{cache, index, quote};
+pub use testkit::peers::index;
+use testkit::peers::{cache, quote};
 
 use crate::cache::ThirdPartyBuilds;
 use crate::tool::at;

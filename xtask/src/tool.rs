@@ -33,6 +33,18 @@ pub fn output_of(command: &mut Command) -> Result<String, String> {
     }
 }
 
+/// The output and the errors of a command, if it fails.
+pub fn output_of_failed(command: &mut Command) -> Option<String> {
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let text = [output.stdout, output.stderr].concat();
+            Some(String::from_utf8_lossy(&text).into_owned() + &output.status.to_string())
+        }
+        Err(error) => Some(format!("{command:?}: {error}")),
+    }
+}
+
 pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }

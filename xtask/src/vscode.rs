@@ -9,19 +9,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub use clients::test as test_clients;
+pub use clients::{stress as stress_clients, test as test_clients};
 pub use tools::goose;
 use tools::{Node, Tools};
 
+use crate::test::node::{self, NodeTests};
 use crate::tool::{at, run};
-use crate::web::{check_types, debug_program, found, modules, root, target, tests};
+use crate::web::{Work, check_types, debug_program, found, modules, root, target, tests};
 
 pub const USAGE: &str = "\
 vscode           check the types of the VS Code extension, build it, and write target/vscode/conductor.vsix
   vscode --test [FILTER]
                    run the unit tests of the extension, and its tests in a real VS Code, whose files contain FILTER
+  vscode --stress FILTER
+                   run these test files 30 times beside three busy loops
   vscode --pictures
                    write the pictures of the extension in editors/vscode/images and docs/pictures";
+
+/// The folder of the extension.
+const FOLDER: &str = "editors/vscode";
 
 /// The largest package that we ship, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -30,8 +36,9 @@ pub fn run_command(arguments: &[String]) -> Result<(), String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         [] => package(&Node::installed()?).map(|path| println!("{}", path.display())),
-        ["--test"] => test_all(""),
-        ["--test", filter] => test_all(filter),
+        ["--test"] => test_all("", node::run),
+        ["--test", filter] => test_all(filter, node::run),
+        ["--stress", filter] => stress(filter),
         ["--pictures"] => pictures(),
         _ => Err(format!("usage: cargo xtask {USAGE}")),
     }
@@ -45,11 +52,16 @@ pub fn install() -> Result<(), String> {
 
 /// The step `vscode`.
 pub fn test() -> Result<(), String> {
-    test_all("")
+    test_all("", node::run)
+}
+
+/// Runs test files many times beside busy loops.
+pub fn stress(filter: &str) -> Result<(), String> {
+    test_all(filter, node::stress)
 }
 
 fn extension() -> PathBuf {
-    root().join("editors/vscode")
+    root().join(FOLDER)
 }
 
 /// Installs the packages of the sources that the extension is built from.
@@ -98,7 +110,7 @@ fn run_without_warnings(command: &mut Command) -> Result<(), String> {
     }
 }
 
-fn test_all(filter: &str) -> Result<(), String> {
+fn test_all(filter: &str, work: Work) -> Result<(), String> {
     let (units, windows) = (tests(&extension(), "test/units")?, tests(&extension(), "test")?);
     let (units, windows) = (found(&units, filter), found(&windows, filter));
     if units.is_empty() && windows.is_empty() {
@@ -106,17 +118,41 @@ fn test_all(filter: &str) -> Result<(), String> {
     }
     let tools = Tools::installed()?;
     let package = package(&tools.node)?;
+    let reads = &["web", "clients/typescript", "crates/web/dist"];
     if !units.is_empty() {
-        let mut test = tools.node.command();
-        run(test.args(["--test", "--test-concurrency=2"]).args(units).current_dir(extension()))?;
+        let command = || {
+            let mut test = tools.node.command();
+            test.args(["--test", "--test-concurrency=2"]);
+            test
+        };
+        let program = tools.node.program();
+        let programs = &[&*program];
+        work(&NodeTests { folder: FOLDER, files: &units, reads, programs, command: &command })?;
     }
     if windows.is_empty() {
         return Ok(());
     }
     // The scenarios are those of the library.
     clients::build()?;
-    let runner = root().join("web/test/run.mjs");
-    run(with_program(tools.node.command().arg(runner).args(windows), &tools, &package)?)
+    let program = debug_program()?;
+    let command = || {
+        let mut test = tools.node.command();
+        test.arg(root().join("web/test/run.mjs"));
+        with_program(&mut test, &tools, &package, &program);
+        test
+    };
+    // The folder of code-server has its version in its name.
+    let mut programs = vec![&*program, &tools.browser];
+    programs.extend(tools.goose.as_deref());
+    let node = tools.node.program();
+    programs.push(&node);
+    work(&NodeTests {
+        folder: FOLDER,
+        files: &windows,
+        reads,
+        programs: &programs,
+        command: &command,
+    })
 }
 
 fn pictures() -> Result<(), String> {
@@ -124,22 +160,18 @@ fn pictures() -> Result<(), String> {
     let package = package(&tools.node)?;
     let mut node = tools.node.command();
     node.args(["--test", "--test-reporter=spec", "test/pictures.mjs"]);
-    run(with_program(&mut node, &tools, &package)?)
+    with_program(&mut node, &tools, &package, &debug_program()?);
+    run(node.current_dir(extension()))
 }
 
 /// Tells the tests which programs they run.
-fn with_program<'a>(
-    command: &'a mut Command,
-    tools: &Tools,
-    package: &Path,
-) -> Result<&'a mut Command, String> {
+fn with_program(command: &mut Command, tools: &Tools, package: &Path, program: &Path) {
     if let Some(goose) = &tools.goose {
         command.env("CONDUCTOR_GOOSE", goose);
     }
-    Ok(command
-        .env("CONDUCTOR_BIN", debug_program()?)
+    command
+        .env("CONDUCTOR_BIN", program)
         .env("CONDUCTOR_CODE_SERVER", &tools.code_server)
         .env("CONDUCTOR_CHROMIUM", &tools.browser)
-        .env("CONDUCTOR_VSIX", package)
-        .current_dir(extension()))
+        .env("CONDUCTOR_VSIX", package);
 }

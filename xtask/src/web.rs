@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use crate::test::flaky::RUN;
+use crate::test::node::{self, NodeTests};
+use crate::test::programs;
 use crate::tool::{at, cargo, ensure_all_installed, run};
 use crate::vscode;
 
@@ -17,6 +20,8 @@ web              check the types of the web pages, and build them into crates/we
   web --check      check that crates/web/dist is what the sources give
   web --test [FILTER]
                    run the unit tests and the browser tests of the web pages whose files contain FILTER
+  web --stress FILTER
+                   run these test files 30 times beside three busy loops
   web --pictures   write the pictures of the studio in docs/pictures";
 
 pub fn run_command(arguments: &[String]) -> Result<(), String> {
@@ -30,20 +35,27 @@ pub fn run_command(arguments: &[String]) -> Result<(), String> {
         ["--check"] => check(),
         ["--test"] => test_all(""),
         ["--test", filter] => test_all(filter),
+        ["--stress", filter] => stress(filter),
         ["--pictures"] => pictures(),
         _ => Err(format!("usage: cargo xtask {USAGE}")),
     }
 }
 
+/// Runs test files many times beside busy loops.
+pub fn stress(filter: &str) -> Result<(), String> {
+    unit_tests(filter, node::stress)?;
+    browser_tests(filter, node::stress)
+}
+
 /// The step `web`: everything that needs no browser.
 pub fn check_and_test_units() -> Result<(), String> {
     check()?;
-    unit_tests("")
+    unit_tests("", node::run)
 }
 
 /// The step `pages`: the browser tests.
 pub fn test_pages() -> Result<(), String> {
-    browser_tests("")
+    browser_tests("", node::run)
 }
 
 fn test_all(filter: &str) -> Result<(), String> {
@@ -52,8 +64,8 @@ fn test_all(filter: &str) -> Result<(), String> {
     {
         return Err(format!("no test file in web/test contains {filter} in its name"));
     }
-    unit_tests(filter)?;
-    browser_tests(filter)
+    unit_tests(filter, node::run)?;
+    browser_tests(filter, node::run)
 }
 
 pub fn root() -> PathBuf {
@@ -125,20 +137,26 @@ pub fn found<'a>(names: &'a [String], filter: &str) -> Vec<&'a str> {
     names.iter().map(String::as_str).filter(|it| it.contains(filter)).collect()
 }
 
-fn unit_tests(filter: &str) -> Result<(), String> {
+/// What is done with test files.
+pub type Work = fn(&NodeTests) -> Result<(), String>;
+
+fn unit_tests(filter: &str, work: Work) -> Result<(), String> {
     let names = tests(&web(), "test/units")?;
     let names = found(&names, filter);
     if names.is_empty() {
         return Ok(());
     }
     prepare()?;
-    run(Command::new("node")
-        .args(["--test", "--test-concurrency=2"])
-        .args(names)
-        .current_dir(web()))
+    let command = || {
+        let mut node = Command::new("node");
+        node.args(["--test", "--test-concurrency=2"]);
+        node
+    };
+    let reads = &["clients/typescript"];
+    work(&NodeTests { folder: "web", files: &names, reads, programs: &[], command: &command })
 }
 
-fn browser_tests(filter: &str) -> Result<(), String> {
+fn browser_tests(filter: &str, work: Work) -> Result<(), String> {
     let names = tests(&web(), "test")?;
     let names = found(&names, filter);
     if names.is_empty() {
@@ -146,12 +164,18 @@ fn browser_tests(filter: &str) -> Result<(), String> {
     }
     prepare()?;
     install_browser()?;
-    let program = debug_program()?;
-    let mut node = Command::new("node");
-    if let Some(goose) = vscode::goose()? {
-        node.env("CONDUCTOR_GOOSE", goose);
-    }
-    run(node.arg("test/run.mjs").args(names).env("CONDUCTOR_BIN", program).current_dir(web()))
+    let (program, goose) = (debug_program()?, vscode::goose()?);
+    let command = || {
+        let mut node = Command::new("node");
+        if let Some(goose) = &goose {
+            node.env("CONDUCTOR_GOOSE", goose);
+        }
+        node.arg("test/run.mjs").env("CONDUCTOR_BIN", &program);
+        node
+    };
+    let programs: Vec<&Path> = [&program].into_iter().chain(&goose).map(PathBuf::as_path).collect();
+    let reads = &["clients/typescript", "crates/web/dist"];
+    work(&NodeTests { folder: "web", files: &names, reads, programs: &programs, command: &command })
 }
 
 fn pictures() -> Result<(), String> {
@@ -167,6 +191,11 @@ fn pictures() -> Result<(), String> {
 
 /// Builds the program without optimisation, as the tests do. Returns its path.
 pub fn debug_program() -> Result<PathBuf, String> {
+    if env::var_os(RUN).is_some() {
+        // Another choice of packages would have other features, and be built again.
+        programs::build(&programs::BUILD)?;
+        return Ok(target().join("debug/conductor"));
+    }
     run(Command::new(cargo()).args(["build", "--package", "acp-conductor"]).current_dir(root()))?;
     Ok(target().join("debug/conductor"))
 }

@@ -5,7 +5,9 @@ use std::sync::OnceLock;
 
 use engine::journal::replay;
 use serde_json::{Value, json};
-use testkit::test_chain::{ScriptedComponent, TestChain, TestChainBuilder, directory, signal};
+use testkit::test_chain::{
+    ScriptedComponent, TestChain, TestChainBuilder, all_is_built, directory, signal,
+};
 
 const SIGKILL: i32 = 9;
 
@@ -20,6 +22,9 @@ fn changeable() -> String {
         let conductor = PathBuf::from(env!("CARGO_BIN_EXE_conductor"));
         let folder = conductor.parent().expect("a folder");
         let target = folder.parent().expect("the target folder");
+        if all_is_built() {
+            return folder.join("example-changeable");
+        }
         let mut cargo = std::process::Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--package", "examples", "--bin", "example-changeable"]);
         if folder.ends_with("release") {

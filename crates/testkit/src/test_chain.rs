@@ -35,12 +35,20 @@ pub use scripted::{Child, ScriptedComponent};
 /// How long a step may take before the test fails. It is generous, because only a bug reaches it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Whether `cargo xtask test` has built all programs already.
+pub fn all_is_built() -> bool {
+    std::env::var_os("CONDUCTOR_TESTS_BUILT").is_some()
+}
+
 /// The path of one of this crate's binaries, built on first use.
 pub fn binary(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let directory = DIRECTORY.get_or_init(|| {
         let test = std::env::current_exe().expect("the path of the test");
         let directory = test.ancestors().nth(2).expect("target/profile/deps/test").to_owned();
+        if all_is_built() {
+            return directory;
+        }
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--package", "testkit", "--bins"]);
         if directory.ends_with("release") {
@@ -80,6 +88,9 @@ pub fn release_binary(name: &str) -> PathBuf {
     let directory = DIRECTORY.get_or_init(|| {
         let test = std::env::current_exe().expect("the path of the test");
         let target = test.ancestors().nth(3).expect("target/profile/deps/test");
+        if all_is_built() {
+            return target.join("release");
+        }
         let built = Command::new(env!("CARGO"))
             .args(RELEASE)
             .args(["--quiet", "--target-dir"])

@@ -1,4 +1,4 @@
-//! Runs steps, two at a time. A failed step does not stop the others. A summary follows at the end.
+//! Runs steps, two at a time. A failed step stops the others only with `--fail-fast`. A summary follows at the end.
 
 use std::fmt::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,17 @@ pub struct Step {
     pub after: &'static [&'static str],
     /// No other step runs at the same time, because this step measures time or memory.
     pub alone: bool,
+    /// What the step reads, if its record says that it need not run.
+    pub reads: Option<Reads>,
+}
+
+/// The inputs of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Reads {
+    /// Files and folders of the project; see [`is_below`](super::records::is_below).
+    pub files: &'static [&'static str],
+    /// Installed programs.
+    pub programs: &'static [&'static str],
 }
 
 /// The folder in which a step builds. Two steps of one folder never run at the same time, because Cargo locks the
@@ -43,9 +54,20 @@ pub enum Folder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
+    /// It has passed before with the same inputs. The text says when.
+    Recorded(String),
     Failed,
     /// The needed step that did not pass.
     Skipped(&'static str),
+    /// Another step has failed before.
+    NotRun,
+}
+
+impl Outcome {
+    /// Whether a step that needs this one can run.
+    pub fn is_good(&self) -> bool {
+        matches!(self, Outcome::Passed | Outcome::Recorded(_))
+    }
 }
 
 /// The result of a step.
@@ -62,31 +84,31 @@ pub trait Progress: Sync {
     fn ended(&self, number: usize, done: &StepResult);
 }
 
-/// Runs all steps, in the order of the list where possible. `work` runs a step and returns whether it passed. The
-/// results have the order of the list.
+/// Runs all steps, in the order of the list where possible. `work` runs a step. With `fail_fast`, no step begins after
+/// the first failure. The results have the order of the list.
 pub fn run(
     steps: &[Step],
-    work: impl Fn(&Step) -> bool + Sync,
+    fail_fast: bool,
+    work: impl Fn(&Step) -> Outcome + Sync,
     progress: &impl Progress,
 ) -> Vec<StepResult> {
     check(steps);
     let states = vec![StepState::Waiting; steps.len()];
-    let board = Schedule { steps, states: Mutex::new(states), changed: Condvar::new() };
+    let board = Schedule { steps, fail_fast, states: Mutex::new(states), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
                 while let Some(next) = board.next() {
-                    let (index, done) = match next {
-                        Next::Skip(index, needed) => (index, board.skipped(index, needed)),
+                    let began = Instant::now();
+                    let (index, outcome) = match next {
+                        Next::Skip(index, outcome) => (index, outcome),
                         Next::Run(index) => {
-                            let step = &steps[index];
-                            progress.began(index + 1, step);
-                            let began = Instant::now();
-                            let passed = work(step);
-                            let outcome = if passed { Outcome::Passed } else { Outcome::Failed };
-                            (index, StepResult { name: step.name, outcome, took: began.elapsed() })
+                            progress.began(index + 1, &steps[index]);
+                            (index, work(&steps[index]))
                         }
                     };
+                    let done =
+                        StepResult { name: steps[index].name, outcome, took: began.elapsed() };
                     progress.ended(index + 1, &done);
                     board.lock()[index] = StepState::Over(done);
                     board.changed.notify_all();
@@ -127,13 +149,13 @@ impl StepState {
 /// What a thread does next.
 enum Next {
     Run(usize),
-    /// The named step is needed and did not pass.
-    Skip(usize, &'static str),
+    Skip(usize, Outcome),
 }
 
 /// All steps and their states.
 struct Schedule<'a> {
     steps: &'a [Step],
+    fail_fast: bool,
     states: Mutex<Vec<StepState>>,
     changed: Condvar,
 }
@@ -151,7 +173,8 @@ impl Schedule<'_> {
             left.peek()?;
             if let Some(next) = left.find_map(|index| self.next_for(index, &states)) {
                 drop(left);
-                let (Next::Run(index) | Next::Skip(index, _)) = next;
+                let (Next::Run(index) | Next::Skip(index, _)) = &next;
+                let index = *index;
                 states[index] = StepState::Running;
                 return Some(next);
             }
@@ -172,9 +195,13 @@ impl Schedule<'_> {
             let at = self.steps.iter().position(|step| step.name == name).expect("it was checked");
             states[at].done()
         };
+        let failed = |it: &StepResult| it.outcome == Outcome::Failed;
+        if self.fail_fast && states.iter().filter_map(StepState::done).any(failed) {
+            return Some(Next::Skip(index, Outcome::NotRun));
+        }
         for name in step.needs {
-            if done(name).is_some_and(|it| it.outcome != Outcome::Passed) {
-                return Some(Next::Skip(index, name));
+            if done(name).is_some_and(|it| !it.outcome.is_good()) {
+                return Some(Next::Skip(index, Outcome::Skipped(name)));
             }
         }
         let all_over = step.needs.iter().chain(step.after).all(|name| done(name).is_some());
@@ -185,11 +212,6 @@ impl Schedule<'_> {
         });
         (all_over && !disturbed).then_some(Next::Run(index))
     }
-
-    fn skipped(&self, index: usize, needed: &'static str) -> StepResult {
-        let outcome = Outcome::Skipped(needed);
-        StepResult { name: self.steps[index].name, outcome, took: Duration::ZERO }
-    }
 }
 
 /// The results of all steps as a table.
@@ -199,16 +221,25 @@ pub fn summary(done: &[StepResult], total: Duration) -> String {
     for StepResult { name, outcome, took } in done {
         let (word, rest) = match outcome {
             Outcome::Passed => ("passed", time(*took)),
+            Outcome::Recorded(why) => ("record", why.clone()),
             Outcome::Failed => ("FAILED", time(*took)),
             Outcome::Skipped(needed) => ("skipped", format!("needs {needed}")),
+            Outcome::NotRun => ("skipped", "an earlier step has failed".to_owned()),
         };
         let _ = writeln!(text, "  {name:width$}  {word:7}  {rest}");
     }
     let count = |wanted: fn(&Outcome) -> bool| done.iter().filter(|it| wanted(&it.outcome)).count();
-    let passed = count(|it| *it == Outcome::Passed);
+    let recorded = count(|it| matches!(it, Outcome::Recorded(_)));
     let failed = count(|it| *it == Outcome::Failed);
-    let skipped = count(|it| matches!(it, Outcome::Skipped(_)));
-    let _ = write!(text, "{passed} passed, {failed} failed, {skipped} skipped; {}", time(total));
+    let skipped = count(|it| matches!(it, Outcome::Skipped(_) | Outcome::NotRun));
+    let passed = done.len() - failed - skipped;
+    let _ = writeln!(
+        text,
+        "  in {}; {recorded} steps were not run, because of their records",
+        time(total)
+    );
+    // Programs that read the output know this form.
+    let _ = write!(text, "{passed} passed, {failed} failed, {skipped} skipped");
     text
 }
 
@@ -236,7 +267,12 @@ mod tests {
     }
 
     const fn step(name: &'static str, needs: &'static [&'static str]) -> Step {
-        Step { name, about: "", folder: Folder::Debug, needs, after: &[], alone: false }
+        let folder = Folder::Debug;
+        Step { name, about: "", folder, needs, after: &[], alone: false, reads: None }
+    }
+
+    fn outcome(passed: bool) -> Outcome {
+        if passed { Outcome::Passed } else { Outcome::Failed }
     }
 
     fn outcomes(done: &[StepResult]) -> Vec<Outcome> {
@@ -250,9 +286,9 @@ mod tests {
         let ran = Mutex::new(Vec::new());
         let work = |step: &Step| {
             ran.lock().expect("no panic").push(step.name);
-            step.name != "a" && step.name != "d"
+            outcome(step.name != "a" && step.name != "d")
         };
-        let done = run(&steps, work, &Silent);
+        let done = run(&steps, false, work, &Silent);
         let expected = [
             Outcome::Failed,
             Outcome::Skipped("a"),
@@ -262,6 +298,27 @@ mod tests {
         ];
         assert_eq!(outcomes(&done), expected);
         assert_eq!(*ran.lock().expect("no panic"), ["a", "d", "e"]);
+    }
+
+    #[test]
+    fn with_fail_fast_nothing_begins_after_a_failure() {
+        let steps = [step("a", &[]), step("b", &[]), step("c", &["a"])];
+        let done = run(&steps, true, |step| outcome(step.name != "a"), &Silent);
+        assert_eq!(outcomes(&done), [Outcome::Failed, Outcome::NotRun, Outcome::NotRun]);
+    }
+
+    #[test]
+    fn a_step_with_a_record_is_as_good_as_one_that_passed() {
+        let steps = [step("a", &[]), step("b", &["a"])];
+        let recorded = Outcome::Recorded("before".to_owned());
+        let work = |step: &Step| match step.name {
+            "a" => recorded.clone(),
+            _ => Outcome::Passed,
+        };
+        assert_eq!(
+            outcomes(&run(&steps, true, work, &Silent)),
+            [recorded.clone(), Outcome::Passed]
+        );
     }
 
     #[test]
@@ -279,9 +336,9 @@ mod tests {
                 _ => {}
             }
             ran.lock().expect("no panic").push(step.name);
-            step.name != "theirs"
+            outcome(step.name != "theirs")
         };
-        let done = run(&[theirs, step("ours", &[]), last], work, &Silent);
+        let done = run(&[theirs, step("ours", &[]), last], false, work, &Silent);
         assert_eq!(outcomes(&done), [Outcome::Failed, Outcome::Passed, Outcome::Passed]);
         let ran = ran.lock().expect("no panic");
         assert_eq!(ran.last(), Some(&"last"), "it runs after a failed step, too");
@@ -309,9 +366,9 @@ mod tests {
             drop(now);
             thread::yield_now();
             running.lock().expect("no panic").retain(|it| it.name != step.name);
-            true
+            Outcome::Passed
         };
-        let done = run(&steps, work, &Silent);
+        let done = run(&steps, false, work, &Silent);
         assert!(done.iter().all(|it| it.outcome == Outcome::Passed));
         assert_eq!(done.len(), names.len());
     }
@@ -328,13 +385,16 @@ mod tests {
                 done("format", Outcome::Passed, 2),
                 done("peers", Outcome::Failed, 200),
                 done("interop", Outcome::Skipped("peers"), 0),
+                done("walk", Outcome::Recorded("it passed before".to_owned()), 0),
             ],
             Duration::from_secs(202),
         );
         let expected = "  format   passed   2.0 s
   peers    FAILED   3 min 20 s
   interop  skipped  needs peers
-1 passed, 1 failed, 1 skipped; 3 min 22 s";
+  walk     record   it passed before
+  in 3 min 22 s; 1 steps were not run, because of their records
+2 passed, 1 failed, 1 skipped";
         assert_eq!(text, expected);
     }
 

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::test::node::{self, NodeTests};
 use crate::tool::{at, run};
-use crate::web::{check_types, debug_program, modules, root, tests};
+use crate::web::{Work, check_types, debug_program, found, modules, root, tests};
 
 pub fn folder() -> PathBuf {
     root().join("clients/typescript")
@@ -18,16 +19,37 @@ pub fn build() -> Result<(), String> {
 
 /// Checks the types, builds the package, runs the tests with the real program, and plays the scenarios.
 pub fn test() -> Result<(), String> {
+    run_all("", node::run)
+}
+
+/// Runs test files many times beside busy loops.
+pub fn stress(filter: &str) -> Result<(), String> {
+    run_all(filter, node::stress)
+}
+
+fn run_all(filter: &str, work: Work) -> Result<(), String> {
     let folder = folder();
     modules::prepare(&folder)?;
     check_types(&folder)?;
     build()?;
-    run(Command::new("node")
-        .args(["--test", "--test-concurrency=2", "--test-reporter=spec"])
-        .args(tests(&folder, "test")?)
-        .args(scenarios(&folder)?)
-        .env("CONDUCTOR_BIN", debug_program()?)
-        .current_dir(&folder))
+    let program = debug_program()?;
+    let command = || {
+        let mut node = Command::new("node");
+        node.args(["--test", "--test-concurrency=2"]).env("CONDUCTOR_BIN", &program);
+        node
+    };
+    let (tests, scenarios) = (tests(&folder, "test")?, scenarios(&folder)?);
+    let files = [found(&tests, filter), found(&scenarios, filter)].concat();
+    // A test compares the library with the studio, which has a page.
+    let reads = &["web", "crates/web/dist"];
+    let programs = &[&*program];
+    work(&NodeTests {
+        folder: "clients/typescript",
+        files: &files,
+        reads,
+        programs,
+        command: &command,
+    })
 }
 
 /// The test files of the scenarios, each in its own folder.

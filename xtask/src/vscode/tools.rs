@@ -31,8 +31,12 @@ impl Node {
         Ok(Node(node()?))
     }
 
+    pub fn program(&self) -> PathBuf {
+        self.0.join("bin/node")
+    }
+
     pub fn command(&self) -> Command {
-        let mut command = Command::new(self.0.join("bin/node"));
+        let mut command = Command::new(self.program());
         command.env("PATH", path(&self.0));
         command
     }
