@@ -255,8 +255,14 @@ impl Progress for ProgressPrinter {
         eprintln!("[{number:2}/{}] {} …", self.count, step.name);
     }
 
+    fn processor_time(&self, name: &str, outcome: &Outcome) -> Option<Duration> {
+        let ran = matches!(outcome, Outcome::Passed | Outcome::Failed);
+        let text = fs::read_to_string(steps::processor_time_file(name)).ok().filter(|_| ran)?;
+        text.parse().ok().map(Duration::from_secs)
+    }
+
     fn ended(&self, number: usize, done: &StepResult) {
-        let StepResult { name, outcome, took } = done;
+        let StepResult { name, outcome, took, .. } = done;
         self.running.lock().expect("no panic").retain(|(running, _)| running != name);
         let end = match outcome {
             Outcome::Passed => format!("passed, {}", time(*took)),

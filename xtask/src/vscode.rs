@@ -141,8 +141,9 @@ fn test_all(filter: &str, work: Work) -> Result<(), String> {
         with_program(&mut test, &tools, &package, &program);
         test
     };
-    // The folder of code-server has its version in its name.
-    let mut programs = vec![&*program, &tools.browser];
+    // The name of its folder has the version of code-server.
+    let code_server = tools.code_server.join("package.json");
+    let mut programs = vec![&*program, &tools.browser, &code_server];
     programs.extend(tools.goose.as_deref());
     let node = tools.node.program();
     programs.push(&node);

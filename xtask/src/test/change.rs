@@ -25,6 +25,11 @@ impl Change {
         Change(names.map(PathBuf::from).collect())
     }
 
+    #[cfg(test)]
+    pub fn of_test(files: &[&str]) -> Change {
+        Change(files.iter().map(PathBuf::from).collect())
+    }
+
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }

@@ -38,6 +38,11 @@ impl FlakyTests {
         FlakyTests { path: cache().join("flaky-tests"), run }
     }
 
+    #[cfg(test)]
+    pub fn of_test(path: &std::path::Path, run: u64) -> FlakyTests {
+        FlakyTests { path: path.to_owned(), run }
+    }
+
     /// Records that a test has passed in its second run. It is an error if that has happened before.
     pub fn add(&self, test: &str) -> Result<(), String> {
         let before = self.read().into_iter().filter(|(_, name)| name == test);

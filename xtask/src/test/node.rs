@@ -17,6 +17,16 @@ use crate::web::root;
 /// Tells what became of each test.
 const REPORTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/test/report.mjs");
 
+/// Installed programs that the tests run. In Debian, the commands of Chromium are scripts.
+const INSTALLED: [&str; 6] = [
+    "node",
+    "git",
+    "chromium",
+    "chromium-headless-shell",
+    "/usr/lib/chromium/chromium",
+    "/usr/lib/chromium/chromium-headless-shell",
+];
+
 /// Test files that run with one command.
 pub struct NodeTests<'a> {
     /// The folder of the package, relative to the project.
@@ -51,7 +61,9 @@ impl NodeTests<'_> {
             common.add(&program);
             common.add_file(program)?;
         }
-        common.add_program("node");
+        for program in INSTALLED {
+            common.add_program(program);
+        }
         let others: Vec<String> =
             self.files.iter().map(|it| format!("!{}/{it}", self.folder)).collect();
         let without: Vec<&str> = others.iter().map(String::as_str).collect();

@@ -43,6 +43,8 @@ pub struct Pool<'a> {
     pub logs: PathBuf,
     pub records: Records,
     pub change: Change,
+    /// `None`: no test has a second chance.
+    pub flaky: Option<FlakyTests>,
     /// The programs of the workspace, which tests start.
     pub programs: Inputs,
     /// The folder in which chains are recorded.
@@ -145,7 +147,6 @@ impl Pool<'_> {
 
     /// Runs each failed test again, alone.
     fn second_chance(&self, failed: Vec<Failure>) -> Result<(), String> {
-        let flaky = FlakyTests::of_this_run();
         let count: usize = failed.iter().map(|it| it.tests.len().max(1)).sum();
         let mut red = Vec::new();
         for Failure { program, inputs, tests } in failed {
@@ -157,7 +158,7 @@ impl Pool<'_> {
             for name in names {
                 let whole =
                     name.map_or_else(|| program.name(), |it| format!("{}::{it}", program.name()));
-                let Some(flaky) = flaky.as_ref().filter(|_| !touched && count <= MOST) else {
+                let Some(flaky) = self.flaky.as_ref().filter(|_| !touched && count <= MOST) else {
                     red.push(format!("{whole} failed"));
                     continue;
                 };
@@ -193,7 +194,10 @@ pub fn failed_tests(output: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::failed_tests;
+    use std::env;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
 
     #[test]
     fn the_failed_tests_of_a_program_are_found() {
@@ -201,5 +205,113 @@ mod tests {
                       failures:\n    a\n    b::c\n\ntest result: FAILED. 1 passed; 2 failed\n";
         assert_eq!(failed_tests(output), ["a", "b::c"]);
         assert!(failed_tests("test a ... ok\ntest result: ok\n").is_empty());
+    }
+
+    /// A project with one test program, which is a script.
+    struct Project {
+        folder: PathBuf,
+    }
+
+    impl Project {
+        /// The script fails in those of its runs whose number is in `fails`, and prints what the test harness prints.
+        fn new(name: &str, fails: &[usize]) -> Project {
+            let folder = env::temp_dir().join(format!("xtask-pool-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir_all(folder.join("crates/a/tests")).expect("a folder");
+            let fails: String = fails.iter().map(|it| format!("{it}) exit_with=1;; ")).collect();
+            let script = format!(
+                "#!/bin/sh\nexit_with=0\necho run >>../../runs\n\
+                 case $(wc -l <../../runs) in {fails} esac\n\
+                 [ $exit_with = 0 ] || printf '\\nfailures:\\n    b\\n\\n'\nexit $exit_with\n"
+            );
+            let program = folder.join("program");
+            fs::write(&program, script).expect("written");
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+            let git =
+                std::process::Command::new("git").arg("init").arg("--quiet").arg(&folder).status();
+            assert!(git.expect("git").success());
+            Project { folder }
+        }
+
+        /// Runs the program. `run` is the number of the run of all tests.
+        fn run(&self, run: u64, changed: &[&str]) -> Result<(), String> {
+            let pool = Pool {
+                root: &self.folder,
+                logs: self.folder.join("logs"),
+                records: Records::of_test(&self.folder.join(".git/records")),
+                change: Change::of_test(changed),
+                flaky: Some(FlakyTests::of_test(&self.folder.join(".git/flaky"), run)),
+                programs: Inputs::of_this_machine(),
+                journals: None,
+            };
+            pool.run(vec![TestProgram {
+                package: "a".to_owned(),
+                target: "t".to_owned(),
+                file: self.folder.join("program"),
+                folder: self.folder.join("crates/a"),
+                source: self.folder.join("crates/a/tests/t.rs"),
+                peers: false,
+                slow: false,
+            }])
+        }
+
+        fn runs(&self) -> usize {
+            fs::read_to_string(self.folder.join("runs")).expect("it ran").lines().count()
+        }
+    }
+
+    impl Drop for Project {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    #[test]
+    fn a_test_that_fails_once_passes_but_not_again_within_twenty_runs() {
+        let project = Project::new("flaky", &[1, 3]);
+        assert_eq!(project.run(1, &[]), Ok(()));
+        assert_eq!(project.runs(), 2, "it ran twice");
+        let again = project.run(2, &[]).expect_err("flaky again");
+        assert!(again.contains("a::t::b is flaky again"), "{again}");
+        assert_eq!(project.runs(), 4, "a flaky program leaves no record");
+    }
+
+    #[test]
+    fn a_test_that_fails_twice_fails() {
+        let project = Project::new("red", &[1, 2]);
+        assert_eq!(project.run(1, &[]), Err("a::t::b failed twice".to_owned()));
+    }
+
+    #[test]
+    fn a_test_that_the_change_touches_has_no_second_chance() {
+        let project = Project::new("touched", &[1]);
+        let outcome = project.run(1, &["crates/a/src/lib.rs"]);
+        assert_eq!(outcome, Err("a::t::b failed".to_owned()));
+        assert_eq!(project.runs(), 1);
+    }
+
+    #[test]
+    fn a_program_with_a_record_runs_again_after_each_change_of_its_inputs() {
+        let project = Project::new("record", &[4]);
+        assert_eq!(project.run(1, &[]), Ok(()));
+        assert_eq!(project.run(2, &[]), Ok(()));
+        assert_eq!(project.runs(), 1, "it has a record");
+        fs::write(project.folder.join("crates/a/tests/data.json"), "{}").expect("written");
+        assert_eq!(project.run(3, &[]), Ok(()));
+        assert_eq!(project.runs(), 2, "a file of its package is new");
+        fs::write(project.folder.join("other"), "").expect("written");
+        assert_eq!(project.run(4, &[]), Ok(()));
+        assert_eq!(project.runs(), 2, "it does not read this file");
+        let program = project.folder.join("program");
+        let script = fs::read_to_string(&program).expect("readable");
+        fs::write(&program, script + "\n").expect("written");
+        assert_eq!(project.run(5, &[]), Ok(()));
+        assert_eq!(project.runs(), 3, "the program is another one");
+        // A fault that is planted in the data is red, and stays red.
+        fs::write(project.folder.join("crates/a/tests/data.json"), "fault").expect("written");
+        assert!(project.run(6, &["crates/a/tests/data.json"]).is_err());
+        let script = fs::read_to_string(&program).expect("readable");
+        assert!(script.contains("4) exit_with=1"));
+        assert_eq!(project.runs(), 4);
     }
 }

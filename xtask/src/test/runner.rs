@@ -76,12 +76,16 @@ pub struct StepResult {
     pub name: &'static str,
     pub outcome: Outcome,
     pub took: Duration,
+    /// Its processor time, if it is known.
+    pub processor: Option<Duration>,
 }
 
 /// Reports the progress of the runner.
 pub trait Progress: Sync {
     fn began(&self, number: usize, step: &Step);
     fn ended(&self, number: usize, done: &StepResult);
+    /// The processor time of a step that has ended.
+    fn processor_time(&self, name: &str, outcome: &Outcome) -> Option<Duration>;
 }
 
 /// Runs all steps, in the order of the list where possible. `work` runs a step. With `fail_fast`, no step begins after
@@ -107,8 +111,9 @@ pub fn run(
                             (index, work(&steps[index]))
                         }
                     };
-                    let done =
-                        StepResult { name: steps[index].name, outcome, took: began.elapsed() };
+                    let name = steps[index].name;
+                    let processor = progress.processor_time(name, &outcome);
+                    let done = StepResult { name, outcome, took: began.elapsed(), processor };
                     progress.ended(index + 1, &done);
                     board.lock()[index] = StepState::Over(done);
                     board.changed.notify_all();
@@ -218,11 +223,15 @@ impl Schedule<'_> {
 pub fn summary(done: &[StepResult], total: Duration) -> String {
     let width = done.iter().map(|it| it.name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for StepResult { name, outcome, took } in done {
+    for StepResult { name, outcome, took, processor } in done {
+        let took = match processor {
+            Some(processor) => format!("{}, {} of processor time", time(*took), time(*processor)),
+            None => time(*took),
+        };
         let (word, rest) = match outcome {
-            Outcome::Passed => ("passed", time(*took)),
+            Outcome::Passed => ("passed", took),
             Outcome::Recorded(why) => ("record", why.clone()),
-            Outcome::Failed => ("FAILED", time(*took)),
+            Outcome::Failed => ("FAILED", took),
             Outcome::Skipped(needed) => ("skipped", format!("needs {needed}")),
             Outcome::NotRun => ("skipped", "an earlier step has failed".to_owned()),
         };
@@ -264,6 +273,9 @@ mod tests {
     impl Progress for Silent {
         fn began(&self, _number: usize, _step: &Step) {}
         fn ended(&self, _number: usize, _done: &StepResult) {}
+        fn processor_time(&self, _name: &str, _outcome: &Outcome) -> Option<Duration> {
+            None
+        }
     }
 
     const fn step(name: &'static str, needs: &'static [&'static str]) -> Step {
@@ -379,6 +391,7 @@ mod tests {
             name,
             outcome,
             took: Duration::from_secs(seconds),
+            processor: (seconds > 100).then(|| Duration::from_secs(2 * seconds)),
         };
         let text = summary(
             &[
@@ -390,10 +403,10 @@ mod tests {
             Duration::from_secs(202),
         );
         let expected = "  format   passed   2.0 s
-  peers    FAILED   3 min 20 s
+  peers    FAILED   3 min 20 s, 6 min 40 s of processor time
   interop  skipped  needs peers
   walk     record   it passed before
-  in 3 min 22 s; 1 steps were not run, because of their records
+  in 3 min 22 s, 6 min 40 s of processor time; 1 steps were not run, because of their records
 2 passed, 1 failed, 1 skipped";
         assert_eq!(text, expected);
     }

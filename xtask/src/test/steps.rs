@@ -9,7 +9,7 @@ use std::{env, thread};
 use rustix::process::{Signal, getpgrp, getppid, kill_process_group};
 
 use super::change::Change;
-use super::flaky::RUN;
+use super::flaky::{FlakyTests, RUN};
 use super::pool::{EXPECTED, Pool};
 use super::programs::{self, Built, TestProgram};
 use super::records::{Inputs, Records};
@@ -286,11 +286,32 @@ pub const QUICK: [Step; 4] = [
     step("quick-tests", "all tests that need no third-party program and no optimised build"),
 ];
 
-/// Runs one step.
+/// Runs one step. In a run of all steps, it also tells how much processor time that took.
 pub fn run_step(name: &str) -> Result<(), String> {
-    if env::var_os(RUN).is_some() {
-        end_with_parent();
+    if env::var_os(RUN).is_none() {
+        return perform(name);
     }
+    end_with_parent();
+    let done = perform(name);
+    let path = processor_time_file(name);
+    fs::write(&path, processor_seconds().to_string()).map_err(at(&path))?;
+    done
+}
+
+/// The file to which a step writes its processor time, in seconds.
+pub fn processor_time_file(step: &str) -> PathBuf {
+    logs().join(format!("{step}.seconds"))
+}
+
+/// The processor time of this process and of all processes that it has waited for. Linux counts in hundredths of a second.
+fn processor_seconds() -> u64 {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is the name of the program, in brackets. Four times follow after eleven other fields.
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(4).filter_map(|it| it.parse::<u64>().ok()).sum::<u64>() / 100
+}
+
+fn perform(name: &str) -> Result<(), String> {
     match name {
         "peers" => peers::ensure().map(drop),
         "tools" => tools(),
@@ -445,6 +466,7 @@ fn tests(step: &str, wanted: impl Fn(&TestProgram) -> bool) -> Result<(), String
         logs: logs().join(step),
         records: Records::open(false),
         change: Change::read(),
+        flaky: FlakyTests::of_this_run(),
         programs,
         journals,
     };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use testkit::test_chain::{binary, directory, with_timeout, write_script};
+use testkit::test_chain::{all_is_built, binary, directory, with_timeout, write_script};
 
 use super::blocks::{self, Block};
 use super::{pages, root};
@@ -93,6 +93,9 @@ fn examples() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
         let directory = binary("transparent").parent().expect("a directory").to_owned();
+        if all_is_built() {
+            return directory;
+        }
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--package", "examples", "--bins", "--target-dir"]);
         cargo.arg(directory.parent().expect("the target directory")).current_dir(root());
