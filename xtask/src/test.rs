@@ -17,15 +17,11 @@ use std::{env, thread};
 
 use runner::{Folder, Outcome, Progress, Step, StepResult, time};
 
-use crate::cache::{Profile, PublishedCrate, ThirdPartyBuilds};
-use crate::tool::{at, cargo, ensure_all_installed, ensure_installed, run};
+use crate::tool::{at, cargo, ensure_all_installed, ensure_installed, own_program, run};
 use crate::{
-    demo, dist, fuzz, packages, peers, picture, platforms, replay, tidy, tool, vscode, walk, web,
+    demo, dist, fuzz, licences, packages, peers, picture, platforms, tidy, tool, vscode, walk, web,
     wine,
 };
-
-const CARGO_DENY: PublishedCrate =
-    PublishedCrate { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
 
 /// The interval of the progress messages.
 const STILL_RUNNING: Duration = Duration::from_secs(60);
@@ -57,7 +53,7 @@ const STEPS: [Step; 31] = [
         "peers",
         "build third-party editors, proxies, agents and conductors to test against",
     ),
-    third_party("tools", "install cargo-deny, cargo-fuzz, and the shells that tests run"),
+    third_party("tools", "install a C++ compiler, and the shells that tests run"),
     third_party("wine", "install Wine and a C compiler for Windows"),
     third_party(
         "dist-tools",
@@ -124,7 +120,7 @@ const STEPS: [Step; 31] = [
         needs: &["fetch"],
         ..release("walk", "follow the README from the first chat to a first proxy in an editor")
     },
-    Step { needs: &["fetch", "tools"], ..step("licences", "licences and sources of dependencies") },
+    Step { needs: &["fetch"], ..step("licences", "licences and sources of dependencies") },
     Step {
         needs: &["build-tests"],
         after: &["peers", "tools", "wine"],
@@ -313,7 +309,9 @@ fn only(name: &str) -> Result<(), String> {
             ours.and(slow).and(docs)
         }
         "interop" => tests(&[], |it| it.peers, Some(&empty_folder(&journals().join(name))?)),
-        "replay" => replay_all(),
+        // Those that replay identically are removed, because they take hundreds of megabytes.
+        "replay" => run(own_program("testkit", "replay", &[]).arg("--remove").arg(journals()))
+            .map_err(|error| format!("{error}: run the steps tests and interop first")),
         "quick-tests" => {
             test_programs()?;
             tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, None)
@@ -322,7 +320,7 @@ fn only(name: &str) -> Result<(), String> {
         // Whether the picture has changed is for a person to check.
         "picture" => picture::make().map(drop),
         "walk" => walk::run_walk(&["--built".to_owned()]),
-        "licences" => licences(),
+        "licences" => licences::check(),
         "windows-run" => wine::smoke_test(),
         "fuzz" => fuzz::run_briefly(),
         _ => {
@@ -340,7 +338,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Fetches the dependencies of all platforms, because cargo-deny reads them offline. Also those of the packages outside
+/// Fetches the dependencies of all platforms, because the step licences reads them offline. Also those of the packages outside
 /// the workspace.
 fn fetch() -> Result<(), String> {
     run(&mut command(&["fetch", "--locked"]))?;
@@ -354,16 +352,10 @@ fn fetch() -> Result<(), String> {
     )
 }
 
-/// Installs both tools from one target folder, because they share dependencies.
 fn tools() -> Result<(), String> {
     // libFuzzer is written in C++.
     ensure_installed("c++", &["--version"], "g++")?;
-    test_programs()?;
-    let builds = ThirdPartyBuilds::open()?;
-    CARGO_DENY.install(&builds)?;
-    fuzz::CARGO_FUZZ.install(&builds)?;
-    builds.close();
-    Ok(())
+    test_programs()
 }
 
 /// Installs the programs that tests run: those of the commands in the guide and of hook scripts, shells, for
@@ -409,19 +401,4 @@ fn empty_folder(path: &Path) -> Result<PathBuf, String> {
     }
     fs::create_dir_all(path).map_err(at(path))?;
     Ok(path.to_owned())
-}
-
-/// Replays the recorded journals. Those that replay identically are removed, because they take hundreds of megabytes.
-fn replay_all() -> Result<(), String> {
-    let nothing = |why| format!("{why}: run the steps tests and interop first");
-    let summary = replay::replay_recorded(&journals()).map_err(nothing)?;
-    println!("{summary}");
-    summary.result()
-}
-
-/// Checks licences and sources of all dependencies. Advisories need a database from the network: `cargo deny check`
-/// checks them.
-fn licences() -> Result<(), String> {
-    let deny = CARGO_DENY.installed()?;
-    run(Command::new(deny).args(["--offline", "check", "bans", "licenses", "sources"]))
 }

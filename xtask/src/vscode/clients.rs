@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::tool::{at, run};
-use crate::web::{check_types, debug_program, modules, root, tests};
+use crate::tool::{at, root, run};
+use crate::web::{check_types, debug_program, modules, tests};
 
 pub fn folder() -> PathBuf {
     root().join("clients/typescript")
