@@ -5,8 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub use testkit::peers::cache;
-
+pub use crate::places::cache;
 use crate::tool::{at, cargo, run};
 
 /// A program that is published as a crate.

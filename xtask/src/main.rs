@@ -7,13 +7,16 @@ mod demo;
 mod dist;
 mod editor;
 mod fuzz;
+mod licences;
 mod markdown;
 mod mutants;
+mod options;
 mod packages;
 mod peers;
 mod picture;
+#[path = "../../crates/testkit/src/places.rs"]
+mod places;
 mod platforms;
-mod replay;
 mod test;
 mod tidy;
 mod tool;
@@ -32,14 +35,10 @@ usage: cargo xtask COMMAND
                    write docs/try.svg, the picture of `conductor try` in the guide
   peers            build the third-party programs for the interop tests (`test` does this, too)
   tidy             check the house rules
-  fuzz [--seconds N] [TARGET…]
-                   run the fuzz targets, ten minutes each by default. Findings become tests
-  mutants [OPTION…]
-                   run mutation tests of the core: change random expressions, and check that tests fail
-  replay FILE      replay the journal of a chain step by step. For several files or folders, list the
-                   journals that do not replay identically
-  dist             build the archives, checksums and notes of a release in target/dist
-  bench [OPTION…]  compare the conductor with the reference conductor and with bare pipes";
+  replay FILE [--from N] [--to N] [--quiet]
+                   replay the journal of a chain step by step, between these lines of FILE
+  replay FILE|FOLDER…
+                   replay several journals, and list those that do not replay identically";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,24 +53,25 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["fuzz", ..] => fuzz::run(&arguments[1..]),
         ["mutants", ..] => mutants::run(&arguments[1..]),
-        ["replay", ..] => replay::run(&arguments[1..]),
+        ["replay", ..] => {
+            tool::run_here(tool::own_program("testkit", "replay", &[]).args(&arguments[1..]))
+        }
         ["walk", ..] => walk::run_walk(&arguments[1..]),
         ["web", ..] => web::run_command(&arguments[1..]),
         ["vscode", ..] => vscode::run_command(&arguments[1..]),
         ["dist", ..] => dist::run(&arguments[1..]),
-        ["bench", ..] => bench::run(&arguments[1..]),
-        _ => Err(format!(
-            "{USAGE}\n\n  {}\n\n  {}\n\n  {}\n\n  {}\n\n  {}\n\n  {}\n\n  mutants {}\n\n  {}\n\n  bench {}",
-            test::USAGE,
-            test::stress::USAGE,
-            web::USAGE,
-            vscode::USAGE,
-            walk::USAGE,
-            dist::USAGE,
-            mutants::USAGE,
-            replay::USAGE,
-            bench::USAGE
-        )),
+        ["bench", ..] => bench::run_command(&arguments[1..]),
+        _ => {
+            let more = [test::USAGE, test::stress::USAGE, fuzz::USAGE, mutants::USAGE];
+            let more = more.into_iter().chain([
+                web::USAGE,
+                vscode::USAGE,
+                walk::USAGE,
+                dist::USAGE,
+                bench::USAGE,
+            ]);
+            Err(more.fold(USAGE.to_owned(), |text, usage| format!("{text}\n  {usage}")))
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,50 +3,42 @@
 //! `cargo-mutants` changes one expression of the program at a time (a *mutant*) and runs the tests. A
 //! mutant that no test notices (a *missed* one) shows what the tests do not check. There are thousands
 //! of mutants, so a random sample is tested. The same seed chooses the same sample of the same code.
+//! `.cargo/mutants.toml` lists the code that is changed.
 //!
 //! A sample is tested in two passes. In the first pass, each mutant is tested with its own package's
 //! tests, and the simulations are short. Most mutants are caught there, in seconds. The second pass tests
 //! the missed mutants with the tests of the whole core, and the simulations have their usual length.
 
-use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
 use crate::cache::{Profile, PublishedCrate};
-use crate::tool::{at, cargo, output_of, run as run_tool};
+use crate::options;
+use crate::tool::{cargo, copy_project, list, output_of, read, root, run as run_tool, text, write};
 
 pub const CARGO_MUTANTS: PublishedCrate =
     PublishedCrate { name: "cargo-mutants", version: "27.1.0", profile: Profile::Dev };
 
-pub const USAGE: &str = "[--sample N] [--seed N] [--jobs 1|2] [PATH…]
+pub const USAGE: &str = "\
+mutants [--sample N] [--seed N] [--jobs 1|2] [PATH…]
+                   run mutation tests of the core: change random expressions, and check that tests fail
+    --sample N       how many mutants are tested, chosen at random (300)
+    --seed N         another choice (1)
+    --jobs 1|2       how many mutants are tested at the same time (2)
+    PATH             only mutants of files whose path begins like this: crates/router";
 
-  --sample N       how many mutants are tested, chosen at random (300)
-  --seed N         another choice (1)
-  --jobs 1|2       how many mutants are tested at the same time (2)
-  PATH             only mutants of files whose path begins like this: crates/router";
-
-/// The packages of the core.
-const CORE: [&str; 4] =
-    ["acp-wire", "acp-conductor-router", "acp-conductor-mcp", "acp-conductor-engine"];
-
-/// The mutated code. The rest of `acp-wire` reads and writes JSON, which the fuzz targets test.
-const MUTATED: [&str; 6] = [
-    "crates/acp-wire/src/dialect",
-    "crates/acp-wire/src/acp.rs",
-    "crates/acp-wire/src/guards.rs",
-    "crates/router/src/",
-    "crates/mcp/src/",
-    "crates/engine/src/",
+/// The options that name the packages of the core.
+const CORE: [&str; 4] = [
+    "--package=acp-wire",
+    "--package=acp-conductor-router",
+    "--package=acp-conductor-mcp",
+    "--package=acp-conductor-engine",
 ];
-
-/// Mutants with these texts in their names are excluded: text for people, and counts for tests.
-const EXCLUDED: [&str; 4] =
-    ["Debug for ", "Display for ", "::sizes", "crates/engine/src/journal/show.rs:"];
 
 /// The share of the viable mutants that the tests must catch, in percent.
 const REQUIRED_PERCENT: f64 = 95.0;
@@ -57,45 +49,46 @@ const SHORT_SIMULATIONS: [(&str, &str); 3] =
 
 /// Tests with these texts in their names are not run. They inject faults to test the simulations, so they do not check
 /// the core, and they are slow.
-const SKIPPED: [&str; 1] = ["every_injected_fault"];
+const SKIPPED: [&str; 2] = ["--skip", "every_injected_fault"];
 
 /// The same for the first pass: also slow tests that the variables do not shorten.
-const SKIPPED_IN_FIRST_PASS: [&str; 2] = ["every_injected_fault", "every_pair_of_lines"];
+const SKIPPED_IN_FIRST_PASS: [&str; 2] = ["--skip", "every_pair_of_lines"];
 
-/// The timeout of a mutant's tests, as a multiple of the time without a mutant.
+/// The timeout of a mutant's tests in the second pass: a multiple of the time without a mutant, and the minimum in
+/// seconds. `.cargo/mutants.toml` has the same figures for the first pass.
 const TIMEOUT_FACTOR: f64 = 3.0;
-
-/// The minimum timeout in seconds. A timeout counts as caught, so a busy machine must not cause one.
 const MIN_TIMEOUT: u64 = 120;
 
-/// The memory limit of the tests, in bytes. A mutant may allocate without end.
-const MEMORY_LIMIT: u64 = 6 << 30;
+/// Limits the memory of a command and of what it starts, to 6 GiB. A mutant may allocate without end. A test that
+/// reaches the limit aborts, and so fails.
+const LIMIT_MEMORY: &str = "ulimit -v 6291456 && exec \"$0\" \"$@\"";
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
-    let place = root.join("target").join("mutants");
-    fs::create_dir_all(&place).map_err(at(&place))?;
-    let program = CARGO_MUTANTS.installed()?;
-    limit_memory()?;
+    let options = options::parse(arguments, USAGE, &[], &["--sample", "--seed", "--jobs"])?;
+    let (seed, jobs) = (options.number("--seed", 1)?, options.number("--jobs", 2)?.clamp(1, 2));
+    let sample = options.number("--sample", 300)? as usize;
+    let place = root().join("target/mutants");
     let began = Instant::now();
-
-    let tree = snapshot(root, &place)?;
-    let all = list(&program, &tree)?;
-    let wanted: Vec<String> = all.iter().filter(|it| options.wants(it)).cloned().collect();
+    // A copy of the project, so that work on it can continue during the run.
+    let tree = place.join("tree");
+    let _ = fs::remove_dir_all(&tree);
+    copy_project(&tree)?;
+    let mut run =
+        MutationRun { program: CARGO_MUTANTS.installed()?, tree, place, all: Vec::new(), jobs };
+    run.all = run.list()?;
+    let named = |it: &&String| {
+        options.words.is_empty() || options.words.iter().any(|path| it.starts_with(path))
+    };
+    let wanted: Vec<String> = run.all.iter().filter(named).cloned().collect();
     let count = wanted.len();
-    let sample = choose(wanted, options.sample, options.seed);
-    println!("{} of {count} mutants, seed {}", sample.len(), options.seed);
-    let run = MutationRun { program, tree, place, all, jobs: options.jobs };
+    let sample = choose(wanted, sample, seed);
+    println!("{} of {count} mutants, seed {seed}", sample.len());
     let mut results = run.test("own", &sample, Tests::Own)?;
-    if !results.missed.is_empty() {
-        println!(
-            "{} mutants were missed in the first pass: testing them with all tests of the core",
-            results.missed.len()
-        );
-        let missed: Vec<String> = std::mem::take(&mut results.missed).into_iter().collect();
-        let second = run.test("core", &missed, Tests::Core)?;
-        results.add(second);
+    let missed = std::mem::take(&mut results.missed);
+    if !missed.is_empty() {
+        let count = missed.len();
+        println!("{count} mutants were missed: testing them with all tests of the core");
+        results.add(run.test("core", &missed, Tests::Core)?);
     }
     println!("{}", results.report());
     println!("{} s; the logs are in {}", began.elapsed().as_secs(), run.place.display());
@@ -107,106 +100,13 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Options {
-    sample: usize,
-    seed: u64,
-    jobs: u32,
-    paths: Vec<String>,
-}
-
-impl Options {
-    fn parse(arguments: &[String]) -> Result<Options, String> {
-        let usage = || format!("usage: cargo xtask mutants {USAGE}");
-        let mut options = Options { sample: 300, seed: 1, jobs: 2, paths: Vec::new() };
-        let mut words = arguments.iter();
-        while let Some(word) = words.next() {
-            let mut number =
-                || words.next().and_then(|it| it.parse::<u64>().ok()).ok_or_else(usage);
-            match word.as_str() {
-                "--sample" => options.sample = number()? as usize,
-                "--seed" => options.seed = number()?,
-                "--jobs" => options.jobs = number()?.clamp(1, 2) as u32,
-                path if !path.starts_with('-') => options.paths.push(path.to_owned()),
-                _ => return Err(usage()),
-            }
-        }
-        Ok(options)
-    }
-
-    /// Whether a mutant is in mutated code, and in one of the files that the user has named.
-    fn wants(&self, name: &str) -> bool {
-        let decides = MUTATED.iter().any(|path| name.starts_with(path))
-            && !EXCLUDED.iter().any(|part| name.contains(part));
-        let named = self.paths.iter().any(|path| name.starts_with(path.as_str()));
-        decides && (named || self.paths.is_empty())
-    }
-}
-
-/// Limits the memory of all processes that are started from now on. A test that reaches the limit aborts, and so fails.
-fn limit_memory() -> Result<(), String> {
-    let maximum = getrlimit(Resource::As).maximum;
-    setrlimit(Resource::As, Rlimit { current: Some(MEMORY_LIMIT), maximum })
-        .map_err(|error| format!("the limit of memory: {error}"))
-}
-
-/// Copies the project, so that work on it can continue during the run.
-fn snapshot(root: &Path, place: &Path) -> Result<PathBuf, String> {
-    let tree = place.join("tree");
-    let _ = fs::remove_dir_all(&tree);
-    let mut command = Command::new("git");
-    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    let files = output_of(command.current_dir(root))?;
-    for file in files.split_terminator('\0') {
-        let (from, to) = (root.join(file), tree.join(file));
-        // A file that was deleted but not committed is still in Git's list.
-        if from.is_file() {
-            let folder = to.parent().ok_or("a file without a folder")?;
-            fs::create_dir_all(folder).map_err(at(folder))?;
-            fs::copy(&from, &to).map_err(at(&from))?;
-        }
-    }
-    Ok(tree)
-}
-
-/// The names of all mutants in the packages of the core.
-fn list(program: &Path, tree: &Path) -> Result<Vec<String>, String> {
-    let mut command = Command::new(program);
-    command.args(["mutants", "--no-config", "--list", "--json"]).current_dir(tree);
-    for package in CORE {
-        command.args(["--package", package]);
-    }
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("the mutants cannot be listed: {said}"));
-    }
-    let listed: Value =
-        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
-    let mutants = listed.as_array().ok_or("the list of mutants is no list")?;
-    let names = mutants.iter().filter_map(|it| it["name"].as_str());
-    let mut names: Vec<String> = names.map(str::to_owned).collect();
-    names.sort();
-    Ok(names)
-}
-
-/// Chooses at random (a partial Fisher–Yates shuffle), and keeps the order of the list.
+/// Chooses at random. Mutants of the same file follow each other, which makes the builds faster.
 fn choose(mut names: Vec<String>, count: usize, seed: u64) -> Vec<String> {
-    let mut state = seed;
-    // SplitMix64
-    let mut random = || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    };
-    let count = count.min(names.len());
-    for index in 0..count {
-        let rest = (names.len() - index) as u64;
-        names.swap(index, index + (random() % rest) as usize);
-    }
+    names.sort_by_cached_key(|name| {
+        let mut hasher = DefaultHasher::new();
+        (seed, name).hash(&mut hasher);
+        hasher.finish()
+    });
     names.truncate(count);
     names.sort();
     names
@@ -228,44 +128,60 @@ struct MutationRun {
     tree: PathBuf,
     place: PathBuf,
     all: Vec<String>,
-    jobs: u32,
+    jobs: u64,
 }
 
 impl MutationRun {
+    fn mutants(&self) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", LIMIT_MEMORY]).arg(&self.program).arg("mutants").args(CORE);
+        command.stdin(Stdio::null()).stderr(Stdio::inherit()).current_dir(&self.tree);
+        command
+    }
+
+    /// The names of all mutants.
+    fn list(&self) -> Result<Vec<String>, String> {
+        let listed: Value =
+            serde_json::from_str(&output_of(self.mutants().args(["--list", "--json"]))?)
+                .map_err(|error| format!("the list of mutants: {error}"))?;
+        Ok(list(&listed).map(|it| text(&it["name"]).to_owned()).collect())
+    }
+
     fn test(&self, pass: &str, mutants: &[String], tests: Tests) -> Result<Results, String> {
-        let config = self.place.join(format!("{pass}.toml"));
-        fs::write(&config, configuration(tests)).map_err(at(&config))?;
         let output = self.place.join(pass);
-        self.exclude_others(&output, mutants)?;
-        let mut command = Command::new(&self.program);
-        command.args(["mutants", "--iterate", "--colors", "never", "--config"]).arg(&config);
-        command.arg("--output").arg(&output).args(["--jobs", &self.jobs.to_string()]);
-        for package in CORE {
-            command.args(["--package", package]);
-        }
+        let results = output.join("mutants.out");
+        // `cargo-mutants` can choose by a regular expression, but this does not work for all kinds of mutants.
+        // With `--iterate` it leaves out the mutants that are listed as caught before.
+        let _ = fs::remove_dir_all(&output);
+        let others = self.all.iter().filter(|name| !mutants.contains(name));
+        let others: String = others.map(|name| format!("{name}\n")).collect();
+        write(&results.join("previously_caught.txt"), others)?;
+        let mut command = self.mutants();
+        command.args(["--iterate", "--colors", "never", "--jobs", &self.jobs.to_string()]);
+        command.arg("--output").arg(&output);
         // Each mutant is built in a copy of the project with its own target folder.
-        command.current_dir(&self.tree).env_remove("CARGO_TARGET_DIR");
+        command.env_remove("CARGO_TARGET_DIR");
         command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUST_BACKTRACE", "0");
         match tests {
             Tests::Own => {
-                command.envs(SHORT_SIMULATIONS);
+                command.envs(SHORT_SIMULATIONS).args(["--", "--tests", "--"]).args(SKIPPED);
+                command.args(SKIPPED_IN_FIRST_PASS);
             }
             Tests::Core => {
                 let timeout = self.core_timeout()?.to_string();
                 command.args(["--baseline", "skip", "--timeout", &timeout]);
+                command.args(CORE.map(|it| it.replace("--package", "--test-package")));
+                command.args(["--", "--tests", "--"]).args(SKIPPED);
             }
         }
-        let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status();
+        let status = command.stdout(std::io::stderr()).status();
         let status = status.map_err(|error| format!("{}: {error}", self.program.display()))?;
         // 2: some mutants were missed. 3: some tests timed out.
         if !matches!(status.code(), Some(0 | 2 | 3)) {
-            let log = output.join("mutants.out/log/baseline.log");
+            let log = results.join("log/baseline.log");
             return Err(format!("the mutants were not tested ({status}); see {}", log.display()));
         }
-        let path = output.join("mutants.out/outcomes.json");
-        let text = fs::read(&path).map_err(at(&path))?;
-        let outcomes = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-        let results = Results::read(&outcomes);
+        let results = Results::read(&results)?;
         match results.count() == mutants.len() {
             true => Ok(results),
             false => Err(format!("{} mutants were tested, not {}", results.count(), mutants.len())),
@@ -278,183 +194,99 @@ impl MutationRun {
     fn core_timeout(&self) -> Result<u64, String> {
         let test = |more: &[&str]| {
             let mut command = Command::new(cargo());
-            command.args(["test", "--tests"]).current_dir(&self.tree);
-            for package in CORE {
-                command.args(["--package", package]);
-            }
+            command.args(["test", "--tests"]).args(CORE).args(more).current_dir(&self.tree);
             command.env("CARGO_TARGET_DIR", self.place.join("target"));
-            command.env("CARGO_PROFILE_DEV_DEBUG", "0");
-            run_tool(command.args(more))
+            run_tool(command.env("CARGO_PROFILE_DEV_DEBUG", "0"))
         };
         test(&["--no-run"])?;
         let began = Instant::now();
-        let skip = SKIPPED.iter().flat_map(|name| ["--skip", name]);
-        test(&["--"].into_iter().chain(skip).collect::<Vec<_>>())?;
+        test(&[&["--"][..], &SKIPPED].concat())?;
         let seconds = began.elapsed().as_secs_f64() * TIMEOUT_FACTOR;
         Ok((seconds as u64).max(MIN_TIMEOUT))
     }
-
-    /// Chooses the mutants. `cargo-mutants` can choose by a regular expression, but this does not work for
-    /// all kinds of mutants. With `--iterate` it leaves out the mutants that are listed as caught before.
-    fn exclude_others(&self, output: &Path, mutants: &[String]) -> Result<(), String> {
-        let folder = output.join("mutants.out");
-        let _ = fs::remove_dir_all(output);
-        fs::create_dir_all(&folder).map_err(at(&folder))?;
-        let others = self.all.iter().filter(|name| !mutants.contains(name));
-        let lines: String = others.map(|name| format!("{name}\n")).collect();
-        let path = folder.join("previously_caught.txt");
-        fs::write(&path, lines).map_err(at(&path))
-    }
 }
 
-/// The configuration file of `cargo-mutants`. A list of strings is the same in JSON and in TOML.
-fn configuration(tests: Tests) -> String {
-    let (packages, skipped): (Vec<&str>, &[&str]) = match tests {
-        Tests::Own => (Vec::new(), &SKIPPED_IN_FIRST_PASS),
-        Tests::Core => (CORE.into(), &SKIPPED),
-    };
-    let skip = skipped.iter().flat_map(|name| ["--skip", name]);
-    let arguments: Vec<&str> = ["--tests", "--"].into_iter().chain(skip).collect();
-    format!(
-        "test_package = {}\nadditional_cargo_test_args = {}\n\
-         timeout_multiplier = {TIMEOUT_FACTOR:.1}\nminimum_test_timeout = {MIN_TIMEOUT}.0\n",
-        Value::from(packages),
-        Value::from(arguments)
-    )
-}
-
-/// The results of the mutants, by name.
+/// The results of the mutants.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Results {
-    caught: BTreeSet<String>,
-    missed: BTreeSet<String>,
-    /// The tests timed out.
-    endless: BTreeSet<String>,
+    caught: usize,
+    missed: Vec<String>,
+    timeouts: usize,
     /// They do not compile.
-    unviable: BTreeSet<String>,
+    unviable: usize,
 }
 
 impl Results {
-    /// Reads the file `outcomes.json` of `cargo-mutants`.
-    fn read(outcomes: &Value) -> Results {
-        let mut results = Results::default();
-        for outcome in outcomes["outcomes"].as_array().into_iter().flatten() {
-            let Some(name) = outcome["scenario"]["Mutant"]["name"].as_str() else { continue };
-            let set = match outcome["summary"].as_str() {
-                Some("CaughtMutant") => &mut results.caught,
-                Some("MissedMutant") => &mut results.missed,
-                Some("Timeout") => &mut results.endless,
-                _ => &mut results.unviable,
-            };
-            set.insert(name.to_owned());
-        }
-        results
+    /// Reads the lists of `cargo-mutants`.
+    fn read(folder: &Path) -> Result<Results, String> {
+        let names = |list: &str| -> Result<Vec<String>, String> {
+            Ok(read(folder.join(format!("{list}.txt")))?.lines().map(str::to_owned).collect())
+        };
+        let [caught, timeouts, unviable] = ["caught", "timeout", "unviable"].map(names);
+        let (caught, timeouts) = (caught?.len(), timeouts?.len());
+        Ok(Results { caught, missed: names("missed")?, timeouts, unviable: unviable?.len() })
     }
 
     fn add(&mut self, more: Results) {
-        self.caught.extend(more.caught);
+        self.caught += more.caught;
         self.missed.extend(more.missed);
-        self.endless.extend(more.endless);
-        self.unviable.extend(more.unviable);
+        self.timeouts += more.timeouts;
+        self.unviable += more.unviable;
     }
 
     fn count(&self) -> usize {
-        self.caught.len() + self.missed.len() + self.endless.len() + self.unviable.len()
+        self.caught + self.missed.len() + self.timeouts + self.unviable
     }
 
     /// The share of the viable mutants that were caught. A timeout counts as caught.
     fn percent(&self) -> f64 {
-        let noticed = (self.caught.len() + self.endless.len()) as f64;
+        let noticed = (self.caught + self.timeouts) as f64;
         let viable = noticed + self.missed.len() as f64;
         if viable == 0.0 { 100.0 } else { 100.0 * noticed / viable }
     }
 
     fn report(&self) -> String {
-        let mut text = String::new();
-        for name in &self.missed {
-            text.push_str(&format!("missed: {name}\n"));
-        }
-        text.push_str(&format!(
-            "{} caught, {} missed, {} timeouts, {} unviable: {:.1} % of the viable ones are caught",
-            self.caught.len(),
+        let missed: String = self.missed.iter().map(|name| format!("missed: {name}\n")).collect();
+        format!(
+            "{missed}{} caught, {} missed, {} timeouts, {} unviable: {:.1} % of the viable ones are caught",
+            self.caught,
             self.missed.len(),
-            self.endless.len(),
-            self.unviable.len(),
+            self.timeouts,
+            self.unviable,
             self.percent()
-        ));
-        text
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn words(words: &[&str]) -> Vec<String> {
-        words.iter().map(|&it| it.to_owned()).collect()
-    }
-
     #[test]
-    fn arguments_are_parsed() {
-        let parse = |given: &[&str]| Options::parse(&words(given));
-        let usual = Options { sample: 300, seed: 1, jobs: 2, paths: Vec::new() };
-        assert_eq!(parse(&[]), Ok(usual));
-        let given = ["--sample", "20", "--seed", "7", "--jobs", "9", "crates/router"];
-        let wanted = Options { sample: 20, seed: 7, jobs: 2, paths: words(&["crates/router"]) };
-        assert_eq!(parse(&given), Ok(wanted));
-        assert!(parse(&["--sample"]).is_err() && parse(&["--all"]).is_err());
-    }
-
-    #[test]
-    fn a_seed_always_chooses_the_same_mutants_and_none_twice() {
+    fn a_seed_always_chooses_the_same_mutants() {
         let all: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
         let chosen = choose(all.clone(), 30, 1);
-        assert_eq!(chosen, choose(all.clone(), 30, 1));
+        assert_eq!((chosen.len(), &chosen), (30, &choose(all.clone(), 30, 1)));
         assert_ne!(chosen, choose(all.clone(), 30, 2));
-        assert_eq!(chosen.iter().collect::<BTreeSet<_>>().len(), 30);
         assert_eq!(choose(all.clone(), 1000, 1), all);
     }
 
     #[test]
-    fn only_files_of_the_core_are_changed() {
-        let wants = |paths: &[&str], name: &str| {
-            Options { sample: 1, seed: 1, jobs: 1, paths: words(paths) }.wants(name)
-        };
-        assert!(wants(&[], "crates/router/src/seat.rs:1:1: x"));
-        assert!(!wants(&[], "crates/acp-wire/src/json.rs:1:1: x"));
-        assert!(!wants(
-            &[],
-            "crates/router/src/skip.rs:1:1: replace <impl Display for MessageKind>::fmt"
-        ));
-        assert!(wants(&["crates/acp-wire"], "crates/acp-wire/src/dialect/p5.rs:1:1: x"));
-        assert!(!wants(&["crates/acp-wire"], "crates/router/src/seat.rs:1:1: x"));
-    }
-
-    #[test]
-    fn the_second_pass_runs_the_tests_of_the_whole_core() {
-        let first = configuration(Tests::Own);
-        assert!(first.contains("test_package = []\n") && first.contains("every_pair_of_lines"));
-        let second = configuration(Tests::Core);
-        assert!(
-            second.contains(r#"test_package = ["acp-wire","acp-conductor-router","#),
-            "{second}"
-        );
-        let arguments = r#"["--tests","--","--skip","every_injected_fault"]"#;
-        assert!(second.contains(arguments), "{second}");
-    }
-
-    #[test]
     fn the_report_lists_the_missed_mutants() {
-        let mutant = |name: &str, summary: &str| json!({"scenario": {"Mutant": {"name": name}}, "summary": summary});
-        let mut results = Results::read(&json!({"outcomes": [
-            {"scenario": "Baseline", "summary": "Success"},
-            mutant("a.rs:1:1: a", "CaughtMutant"),
-            mutant("b.rs:1:1: b", "Timeout"),
-            mutant("c.rs:1:1: c", "Unviable"),
-        ]}));
-        results.add(Results::read(&json!({"outcomes": [mutant("d.rs:4:1: d", "MissedMutant")]})));
+        let folder = std::env::temp_dir().join(format!("conductor-mutants-{}", std::process::id()));
+        for (list, names) in [
+            ("caught", "a.rs:1:1: a\n"),
+            ("timeout", "b.rs:1:1: b\n"),
+            ("unviable", ""),
+            ("missed", ""),
+        ] {
+            write(&folder.join(format!("{list}.txt")), names).expect("a file");
+        }
+        let mut results = Results::read(&folder).expect("the lists");
+        fs::remove_dir_all(&folder).expect("the folder is removed");
+        let missed = vec!["d.rs:4:1: d".to_owned()];
+        results.add(Results { missed, unviable: 1, ..Results::default() });
+        assert_eq!(results.count(), 4);
         assert_eq!(
             results.report(),
             "missed: d.rs:4:1: d\n\

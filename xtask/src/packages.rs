@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::cache::CachedBuilds;
 use crate::platforms::WASI;
 use crate::test::DENY_WARNINGS;
-use crate::tool::{at, cargo, output_of, run};
+use crate::tool::{at, cargo, copy, list, metadata, run, text, write};
 
-/// The crates that compile for WASI without their default features.
-const FOR_WASI: [&str; 3] = ["acp-wire", "acp-proxy-core", "acp-proxy"];
+/// The crates of the SDK, which other projects use one by one. They compile for WASI without their default features.
+const SDK: [&str; 3] = ["acp-wire", "acp-proxy-core", "acp-proxy"];
 
 /// Checks the crates without their default features: the SDK for WASI, and the library of the conductor without
 /// the command line.
@@ -27,7 +27,7 @@ pub fn check_features() -> Result<(), String> {
         command.args(["clippy", "--lib", "--no-default-features"]).args(arguments);
         run(builds.apply(&mut command).args(DENY_WARNINGS))
     };
-    let for_wasi: Vec<&str> = FOR_WASI.iter().flat_map(|name| ["-p", name]).collect();
+    let for_wasi: Vec<&str> = SDK.iter().flat_map(|name| ["-p", name]).collect();
     clippy(&[&for_wasi[..], &["--target", WASI]].concat())?;
     clippy(&["-p", "acp-conductor"])
 }
@@ -46,11 +46,15 @@ pub fn check_packages() -> Result<(), String> {
     package.args(packages.private.iter().flat_map(|name| ["--exclude", name]));
     run(builds.apply(&mut package))?;
     let outside = Outside::create(builds.target().with_file_name("packages"), &packages, &builds)?;
-    for package in &packages.published {
-        outside.check(name(package), &builds)?;
+    // Cargo adds up the features of the packages in one command, and compiles every dependency again for another sum. So
+    // each crate of the SDK is checked alone, and the crates of the program together, as it uses them.
+    for name in SDK {
+        outside.check(&[name], &builds)?;
     }
+    let all = packages.published.iter().map(name);
+    outside.check(&all.filter(|it| !SDK.contains(it)).collect::<Vec<_>>(), &builds)?;
     for index in 0..outside.projects.len() {
-        outside.check(&project_name(index), &builds)?;
+        outside.check(&[&project_name(index)], &builds)?;
     }
     let count: usize = outside.projects.iter().map(|it| it.examples.len()).sum();
     eprintln!("{count} examples compile outside the repository");
@@ -67,15 +71,8 @@ struct Packages {
 
 impl Packages {
     fn read() -> Result<Packages, String> {
-        let text = output_of(Command::new(cargo()).args([
-            "metadata",
-            "--no-deps",
-            "--format-version",
-            "1",
-        ]))?;
-        let metadata: Value =
-            serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))?;
-        let all = metadata["packages"].as_array().cloned().unwrap_or_default();
+        let metadata = metadata(&["--no-deps"])?;
+        let all: Vec<Value> = list(&metadata["packages"]).cloned().collect();
         let is_private = |it: &Value| it["publish"].as_array().is_some_and(Vec::is_empty);
         let (private, published) = all.into_iter().partition::<Vec<Value>, _>(is_private);
         let private = private.iter().map(|it| name(it).to_owned()).collect();
@@ -86,16 +83,16 @@ impl Packages {
     fn check_metadata(&self) -> Result<(), String> {
         for package in &self.published {
             for key in ["description", "license", "repository", "readme", "rust_version"] {
-                if package[key].as_str().is_none_or(str::is_empty) {
+                if text(&package[key]).is_empty() {
                     return Err(format!("the package {} has no {key}", name(package)));
                 }
             }
             for key in ["keywords", "categories"] {
-                if package[key].as_array().is_none_or(Vec::is_empty) {
+                if list(&package[key]).next().is_none() {
                     return Err(format!("the package {} has no {key}", name(package)));
                 }
             }
-            let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+            let manifest = Path::new(text(&package["manifest_path"]));
             for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
                 let path = manifest.with_file_name(licence);
                 fs::metadata(&path).map_err(at(&path))?;
@@ -106,12 +103,12 @@ impl Packages {
 }
 
 fn name(package: &Value) -> &str {
-    package["name"].as_str().unwrap_or_default()
+    text(&package["name"])
 }
 
 /// The name and the version of a package, as Cargo names its archive.
 fn full_name(package: &Value) -> String {
-    format!("{}-{}", name(package), package["version"].as_str().unwrap_or_default())
+    format!("{}-{}", name(package), text(&package["version"]))
 }
 
 fn project_name(index: usize) -> String {
@@ -146,15 +143,14 @@ impl Outside {
         let manifest = format!(
             "[workspace]\nresolver = \"3\"\nmembers = {members:?}\n\n[patch.crates-io]\n{patch}"
         );
-        write(&folder.join("Cargo.toml"), &manifest)?;
+        write(&folder.join("Cargo.toml"), manifest)?;
         // The same versions of all other crates, so that the outcome does not change from day to day.
-        let lock = fs::read_to_string("Cargo.lock").map_err(at(Path::new("Cargo.lock")))?;
-        write(&folder.join("Cargo.lock"), &lock)?;
+        copy(Path::new("Cargo.lock"), &folder.join("Cargo.lock"))?;
         for (index, project) in projects.iter().enumerate() {
             let root = folder.join(project_name(index));
             let header =
                 format!("[package]\nname = \"{}\"\nedition = \"2024\"\n\n", project_name(index));
-            write(&root.join("Cargo.toml"), &(header + &project.dependencies))?;
+            write(&root.join("Cargo.toml"), header + &project.dependencies)?;
             for example in &project.examples {
                 write(&root.join("src/bin").join(example.file_name()), &example.program)?;
             }
@@ -162,11 +158,11 @@ impl Outside {
         Ok(Outside { folder, projects })
     }
 
-    /// Compiles one package. Cargo would add up the features of several.
-    fn check(&self, package: &str, builds: &CachedBuilds) -> Result<(), String> {
+    /// Compiles some packages.
+    fn check(&self, packages: &[&str], builds: &CachedBuilds) -> Result<(), String> {
         let mut check = Command::new(cargo());
-        check.args(["check", "--package", package]).current_dir(&self.folder);
-        run(builds.apply(&mut check))
+        check.arg("check").args(packages.iter().flat_map(|it| ["--package", it]));
+        run(builds.apply(check.current_dir(&self.folder)))
     }
 }
 
@@ -205,10 +201,4 @@ fn projects() -> Result<Vec<Project>, String> {
         }
     }
     Ok(projects)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder).map_err(at(folder))?;
-    fs::write(path, text).map_err(at(path))
 }

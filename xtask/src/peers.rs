@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
 pub use rust::optimised_proxy;
-pub use testkit::peers::index;
-use testkit::peers::{cache, quote};
 
 use crate::cache::ThirdPartyBuilds;
+use crate::places::{cache, index, quote};
 use crate::tool::at;
 
 /// Builds the missing peers and writes the index. Returns the path of the index.

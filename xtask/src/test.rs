@@ -28,11 +28,9 @@ use checkout::{COPIED_FROM, Checkout};
 use flaky::FlakyTests;
 use records::{Inputs, Project, Records};
 use runner::{Outcome, Progress, Reads, Step, StepResult, time};
-use rustix::process::{Pid, Signal, kill_process_group};
-use steps::{QUICK, STEPS, run_step};
+use steps::{QUICK, STEPS, end_group, run_step};
 
-use crate::tool::at;
-use crate::web;
+use crate::tool::{at, enter_root, root};
 
 pub const DENY_WARNINGS: [&str; 3] = ["--", "--deny", "warnings"];
 
@@ -65,8 +63,7 @@ struct Options {
 
 pub fn start(arguments: &[String]) -> Result<(), String> {
     // The command may be called from any folder of the project.
-    let root = web::root();
-    env::set_current_dir(&root).map_err(at(&root))?;
+    enter_root()?;
     let mut options = Options {
         all: false,
         here: env::var_os(COPIED_FROM).is_some(),
@@ -88,7 +85,7 @@ pub fn start(arguments: &[String]) -> Result<(), String> {
         }
     }
     if !options.here
-        && let Some(checkout) = Checkout::of(&root)?
+        && let Some(checkout) = Checkout::of(root())?
     {
         return checkout.xtask(&[&["test".to_owned()], arguments].concat());
     }
@@ -155,7 +152,7 @@ struct Work {
     run: u64,
     options: Options,
     /// The process groups of the running steps.
-    running: Mutex<Vec<Pid>>,
+    running: Mutex<Vec<u32>>,
 }
 
 impl Work {
@@ -166,7 +163,7 @@ impl Work {
         });
         if outcome == Outcome::Failed && self.options.fail_fast {
             for group in self.running.lock().expect("no panic").iter() {
-                let _ = kill_process_group(*group, Signal::TERM);
+                end_group(*group);
             }
         }
         outcome
@@ -202,7 +199,7 @@ impl Work {
         }
         // In its own group, so that all its processes can be ended.
         let mut process = command.process_group(0).spawn().map_err(at(&self.program))?;
-        let group = Pid::from_child(&process);
+        let group = process.id();
         self.running.lock().expect("no panic").push(group);
         let status = process.wait();
         self.running.lock().expect("no panic").retain(|it| *it != group);
@@ -217,7 +214,7 @@ fn inputs(step: &Step, reads: Reads) -> Result<u64, String> {
     for program in reads.programs {
         inputs.add_program(program);
     }
-    Project::read(&web::root())?.add_to(&mut inputs, reads.files);
+    Project::read(root())?.add_to(&mut inputs, reads.files);
     Ok(inputs.sum())
 }
 

@@ -1,21 +1,43 @@
 //! Runs and installs other programs.
 
-use std::env;
 use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{env, fs};
 
-use testkit::test_chain::RELEASE;
+use serde_json::Value;
 
 use crate::cache::lock;
+use crate::places::RELEASE;
+
+/// The root of the workspace.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
+}
+
+pub fn enter_root() -> Result<(), String> {
+    env::set_current_dir(root()).map_err(at(root()))
+}
 
 pub fn cargo() -> impl AsRef<OsStr> {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
+/// The folder of Cargo, which has the sources of the dependencies.
+pub fn cargo_home() -> Result<PathBuf, String> {
+    let set = |name| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let home = set("CARGO_HOME").or_else(|| set("HOME").map(|it| it.join(".cargo")));
+    home.ok_or_else(|| "one of CARGO_HOME and HOME must be set".to_owned())
+}
+
+/// Runs a command whose standard output is no result: it goes to standard error.
 pub fn run(command: &mut Command) -> Result<(), String> {
-    // Standard output is for results. The output of tools goes to standard error.
-    command.stdin(Stdio::null()).stdout(std::io::stderr());
+    run_here(command.stdin(Stdio::null()).stdout(std::io::stderr()))
+}
+
+/// Runs a command with the input and output of this process.
+pub fn run_here(command: &mut Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{command:?}: {status}")),
@@ -49,15 +71,97 @@ pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 
+/// Writes a file. Creates its folder if it is missing.
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), String> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    fs::write(path, content).map_err(at(path))
+}
+
+/// Copies a file. Creates the folder if it is missing.
+pub fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let folder = to.parent().unwrap_or(to);
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    fs::copy(from, to).map(drop).map_err(at(from))
+}
+
+/// Copies a folder without the entries of these names.
+pub fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<(), String> {
+    fs::create_dir_all(to).map_err(at(to))?;
+    for entry in fs::read_dir(from).map_err(at(from))? {
+        let entry = entry.map_err(at(from))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if without.iter().any(|it| entry.file_name() == *it) {
+            continue;
+        }
+        match source.is_dir() {
+            true => copy_folder(&source, &target, without)?,
+            false => copy(&source, &target)?,
+        }
+    }
+    Ok(())
+}
+
+/// Copies the files of the working copy, also those that are not committed.
+pub fn copy_project(to: &Path) -> Result<(), String> {
+    let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let files = output_of(Command::new("git").args(list).current_dir(root()))?;
+    // A file that was deleted but not committed is still in Git's list.
+    let mut files = files.split_terminator('\0').filter(|it| root().join(it).is_file());
+    files.try_for_each(|file| copy(&root().join(file), &to.join(file)))
+}
+
+/// Writes an executable script.
+pub fn write_program(path: &Path, text: &str) -> Result<(), String> {
+    write(path, text)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(at(path))
+}
+
+pub fn read(path: impl AsRef<Path>) -> Result<String, String> {
+    fs::read_to_string(&path).map_err(at(path.as_ref()))
+}
+
+/// What `cargo metadata` prints with these options.
+pub fn metadata(options: &[&str]) -> Result<Value, String> {
+    let mut command = Command::new(cargo());
+    command.args(["metadata", "--format-version=1"]).args(options).current_dir(root());
+    let text = output_of(command.stderr(Stdio::inherit()))?;
+    serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// The elements of a JSON list. A value that is no list has none.
+pub fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// The text of a JSON string. Another value has an empty one.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Runs a `cargo build` of one program. Returns the path of the program.
+pub fn built_program(build: &mut Command) -> Result<PathBuf, String> {
+    build.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+    let output = output_of(build)?;
+    let mut built = output.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    });
+    built.next_back().ok_or_else(|| "cargo built no program".to_owned())
+}
+
 /// Builds the release program and two test components. Returns their folder.
 pub fn release() -> Result<PathBuf, String> {
-    run(Command::new(cargo()).args(RELEASE))?;
-    let metadata =
-        output_of(Command::new(cargo()).args(["metadata", "--no-deps", "--format-version", "1"]))?;
-    let metadata: serde_json::Value =
-        serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
-    let target = metadata["target_directory"].as_str().ok_or("cargo names no target folder")?;
-    Ok(Path::new(target).join("release"))
+    run(Command::new(cargo()).args(RELEASE).current_dir(root()))?;
+    Ok(Path::new(text(&metadata(&["--no-deps"])?["target_directory"])).join("release"))
+}
+
+/// A program in `crates` that `cargo xtask` starts, as `cargo run` runs it with these options.
+pub fn own_program(package: &str, program: &str, options: &[&str]) -> Command {
+    let mut command = Command::new(cargo());
+    command.args(["run", "--quiet", "--package", package, "--bin", program]).args(options);
+    command.arg("--manifest-path").arg(root().join("Cargo.toml")).arg("--");
+    command
 }
 
 /// A program that a check needs: its name, arguments with which it succeeds, and its Debian package.

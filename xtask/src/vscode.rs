@@ -14,8 +14,8 @@ pub use tools::goose;
 use tools::{Node, Tools};
 
 use crate::test::node::{self, NodeTests};
-use crate::tool::{at, run};
-use crate::web::{Work, check_types, debug_program, found, modules, root, target, tests};
+use crate::tool::{at, root, run};
+use crate::web::{Work, check_types, debug_program, found, modules, target, tests};
 
 pub const USAGE: &str = "\
 vscode           check the types of the VS Code extension, build it, and write target/vscode/conductor.vsix

@@ -8,7 +8,7 @@
 use std::env;
 use std::fmt::Write;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,7 +18,11 @@ use serde_json::Value;
 use crate::cache::CachedBuilds;
 use crate::editor::Editor;
 use crate::markdown::{Block, blocks, chapter};
-use crate::tool::{at, output_of, release, run};
+use crate::options;
+use crate::tool::{
+    at, cargo_home, copy, copy_project, enter_root, list, read, release, run, text, write,
+    write_program,
+};
 
 pub const USAGE: &str = "\
 walk [--fresh | --built]
@@ -50,20 +54,19 @@ const PASTE: Duration = Duration::from_secs(10);
 const AGENT: &str = "-y @agentclientprotocol/claude-agent-acp";
 
 pub fn run_walk(arguments: &[String]) -> Result<(), String> {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mode = match words.as_slice() {
-        [] => Mode::Cached,
-        ["--fresh"] => Mode::Fresh,
-        ["--built"] => Mode::Built,
-        _ => return Err(format!("usage: cargo xtask {USAGE}")),
+    let options = options::parse(arguments, USAGE, &["--fresh", "--built"], &[])?;
+    options.no_words()?;
+    let mode = match (options.has("--fresh"), options.has("--built")) {
+        (true, _) => Mode::Fresh,
+        (_, true) => Mode::Built,
+        _ => Mode::Cached,
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
-    env::set_current_dir(root).map_err(at(root))?;
+    enter_root()?;
     let builds = (mode != Mode::Fresh).then(CachedBuilds::open).transpose()?;
     let target = builds.as_ref().map(|it| it.target().to_owned());
-    let mut walk = Walk::prepare(root, target)?;
+    let mut walk = Walk::prepare(target)?;
     if mode == Mode::Built {
-        walk.copy_program()?;
+        copy(&release()?.join("conductor"), &walk.folder.join("cargo/bin/conductor"))?;
     }
     let done = walk.follow(mode);
     println!("{}", walk.table());
@@ -110,33 +113,25 @@ struct Walk {
 }
 
 impl Walk {
-    fn prepare(root: &Path, target: Option<PathBuf>) -> Result<Walk, String> {
+    fn prepare(target: Option<PathBuf>) -> Result<Walk, String> {
         let folder = env::temp_dir().join(format!("conductor-walk-{}", std::process::id()));
-        let page = root.join("README.md");
-        let page = fs::read_to_string(&page).map_err(at(&page))?;
+        let page = read("README.md")?;
         let directory = folder.join("home");
         for path in [&directory, &folder.join("bin"), &folder.join("cargo")] {
             fs::create_dir_all(path).map_err(at(path))?;
         }
         let (processor, steps) = (Duration::ZERO, Vec::new());
         let walk = Walk { folder, page, target, directory, processor, steps };
-        walk.take_snapshot(root)?;
+        walk.take_snapshot()?;
         walk.create_cargo_home()?;
         walk.create_agent()?;
         Ok(walk)
     }
 
     /// Makes a repository of the files of this working copy, also of those that are not committed.
-    fn take_snapshot(&self, root: &Path) -> Result<(), String> {
+    fn take_snapshot(&self) -> Result<(), String> {
         let snapshot = self.folder.join("snapshot");
-        let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-        let files = output_of(Command::new("git").args(list).current_dir(root))?;
-        for file in files.split('\0').filter(|file| root.join(file).is_file()) {
-            let to = snapshot.join(file);
-            let parent = to.parent().unwrap_or(&snapshot);
-            fs::create_dir_all(parent).map_err(at(parent))?;
-            fs::copy(root.join(file), &to).map_err(at(&to))?;
-        }
+        copy_project(&snapshot)?;
         let git = |arguments: &[&str]| {
             let author = ["-c", "user.name=walk", "-c", "user.email=walk@localhost"];
             run(Command::new("git").args(author).args(arguments).current_dir(&snapshot))
@@ -163,26 +158,17 @@ impl Walk {
 
     /// The command of the agent: the demo agent. It records what the agent is told.
     fn create_agent(&self) -> Result<(), String> {
-        let path = self.folder.join("bin/npx");
         let told = self.told().display().to_string();
         let script = format!(
             "#!/bin/sh\n[ \"$*\" = '{AGENT}' ] || {{ echo \"npx $*\" >&2; exit 1; }}\n\
              tee -a '{told}' | conductor demo-agent --pace 0\n"
         );
-        write(&path, &script)?;
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).map_err(at(&path))
+        write_program(&self.folder.join("bin/npx"), &script)
     }
 
     /// The file with what the agent has been told.
     fn told(&self) -> PathBuf {
         self.folder.join("told.jsonl")
-    }
-
-    /// Installs the program of the release build.
-    fn copy_program(&self) -> Result<(), String> {
-        let to = self.folder.join("cargo/bin/conductor");
-        fs::create_dir_all(self.folder.join("cargo/bin")).map_err(at(&to))?;
-        fs::copy(release()?.join("conductor"), &to).map(drop).map_err(at(&to))
     }
 
     fn follow(&mut self, mode: Mode) -> Result<(), String> {
@@ -209,16 +195,15 @@ impl Walk {
             let chapter = "Your first proxy";
             walk.run(&first(walk.commands(chapter))?, "")?;
             // The same versions of all other crates, so that the outcome does not change from day to day.
-            let lock = fs::read_to_string("Cargo.lock").map_err(at(Path::new("Cargo.lock")))?;
-            write(&walk.directory.join("Cargo.lock"), &lock)?;
+            copy(Path::new("Cargo.lock"), &walk.directory.join("Cargo.lock"))?;
             let program = first(walk.blocks(chapter, "rust"))?;
             write(&walk.directory.join("src/main.rs"), &program.text)?;
             walk.run(walk.commands(chapter).get(1).ok_or("no command that tries the proxy")?, "")
         })?;
         self.step("the first proxy in Zed", "", |walk| {
             walk.run(walk.commands("Your first proxy").get(2).ok_or("no installation")?, "")?;
-            let settings = fs::read_to_string(walk.settings()).map_err(at(&walk.settings()))?;
-            write(&walk.settings(), &settings.replacen("\"context\"", "\"brief\"", 1))?;
+            let settings = read(walk.settings())?.replacen("\"context\"", "\"brief\"", 1);
+            write(&walk.settings(), settings)?;
             walk.open_thread("Answer in one sentence.")
         })
     }
@@ -268,7 +253,7 @@ impl Walk {
         {
             return Err(format!("README.md:{}: {status}", block.line));
         }
-        let times = fs::read_to_string(&times).map_err(at(&times))?;
+        let times = read(&times)?;
         self.processor += processor_time(&times).ok_or(format!("the times of bash: {times}"))?;
         // A block that is expected to fail does not reach `pwd`.
         if let Ok(directory) = fs::read_to_string(&place) {
@@ -292,9 +277,9 @@ impl Walk {
                 command.env_remove(name);
             }
         }
-        let rustup = env::var_os("RUSTUP_HOME").map(PathBuf::from);
-        let rustup = rustup.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".rustup")));
-        command.envs(rustup.map(|path| ("RUSTUP_HOME", path)));
+        if let (None, Some(home)) = (env::var_os("RUSTUP_HOME"), env::var_os("HOME")) {
+            command.env("RUSTUP_HOME", Path::new(&home).join(".rustup"));
+        }
         command.envs(self.target.as_ref().map(|path| ("CARGO_TARGET_DIR", path)));
         command
             .env("PATH", path)
@@ -313,25 +298,22 @@ impl Walk {
 
     /// Starts each agent of the settings as Zed does, sends a prompt, and checks that the agent was told a sentence.
     fn open_thread(&mut self, sentence: &str) -> Result<(), String> {
-        let path = self.settings();
-        let text = fs::read_to_string(&path).map_err(at(&path))?;
-        let settings: Value =
-            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let settings: Value = serde_json::from_str(&read(self.settings())?)
+            .map_err(|error| format!("Zed's settings: {error}"))?;
         let servers = settings["agent_servers"].as_object().ok_or("no agent_servers")?;
         for (name, server) in servers {
             eprintln!("a thread with {name}: {server}");
-            let mut command = Command::new(server["command"].as_str().ok_or("no command")?);
+            let mut command = Command::new(text(&server["command"]));
             self.set_environment(&mut command);
-            let arguments = server["args"].as_array().ok_or("no args")?;
-            command.args(arguments.iter().filter_map(Value::as_str)).stderr(Stdio::inherit());
+            command.args(list(&server["args"]).map(text)).stderr(Stdio::inherit());
             let variables = server["env"].as_object().into_iter().flatten();
-            command.envs(variables.filter_map(|(name, value)| Some((name, value.as_str()?))));
+            command.envs(variables.map(|(name, value)| (name, text(value))));
             let _ = fs::remove_file(self.told());
             let mut editor = Editor::start(&mut command, false)?;
             editor.open(&self.directory.display().to_string())?;
             editor.prompt("hello")?;
             editor.close()?;
-            let told = fs::read_to_string(self.told()).map_err(at(&self.told()))?;
+            let told = read(self.told())?;
             if !told.contains(sentence) {
                 return Err(format!("the agent was not told {sentence:?}, but:\n{told}"));
             }
@@ -385,18 +367,6 @@ fn reading_time(text: &str) -> Duration {
     Duration::from_secs((words * 60 / WORDS_PER_MINUTE) as u64) + PASTE * pasted
 }
 
-fn cargo_home() -> Result<PathBuf, String> {
-    let default = || Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"));
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(default);
-    home.ok_or_else(|| "neither CARGO_HOME nor HOME is set".to_owned())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder).map_err(at(folder))?;
-    fs::write(path, text).map_err(at(path))
-}
-
 fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     if seconds < 60 {
@@ -412,8 +382,7 @@ mod tests {
 
     #[test]
     fn the_readme_has_what_the_walk_needs() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("README.md");
-        let page = fs::read_to_string(path).expect("README.md");
+        let page = read(crate::tool::root().join("README.md")).expect("README.md");
         let blocks = blocks(&page);
         let count = |chapter: &str, language: &str| {
             let here = blocks.iter().filter(|block| block.chapter == chapter);

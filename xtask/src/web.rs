@@ -2,7 +2,6 @@
 //!
 //! The built files are in the repository, in `crates/web/dist`, so that Rust alone builds the program.
 
-mod compare;
 pub mod modules;
 
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use std::{env, fs};
 use crate::test::flaky::RUN;
 use crate::test::node::{self, NodeTests};
 use crate::test::programs;
-use crate::tool::{at, cargo, ensure_all_installed, run};
+use crate::tool::{at, cargo, copy_folder, ensure_all_installed, root, run};
 use crate::vscode;
 
 pub const USAGE: &str = "\
@@ -68,10 +67,6 @@ fn test_all(filter: &str) -> Result<(), String> {
     browser_tests(filter, node::run)
 }
 
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
-}
-
 fn web() -> PathBuf {
     root().join("web")
 }
@@ -104,19 +99,22 @@ fn check() -> Result<(), String> {
 
 fn check_in(folder: &Path) -> Result<(), String> {
     let (copy, built) = (folder.join("web"), folder.join("built"));
-    compare::copy(&web(), &copy, &["node_modules", "dist"])?;
+    copy_folder(&web(), &copy, &["node_modules", "dist"])?;
     // Its package.json says which modules have no effect when nothing of them is used.
     let link = Path::new("clients/typescript");
-    compare::copy(&root().join(link), &folder.join(link), &["node_modules", "dist"])?;
+    copy_folder(&root().join(link), &folder.join(link), &["node_modules", "dist"])?;
     modules::link_into(&copy, &modules::installed(&web())?)?;
     check_types(&copy)?;
     run(Command::new("node").args(["build.mjs", "--out"]).arg(&built).current_dir(&copy))?;
-    compare::same(&built, &root().join("crates/web/dist")).map_err(|difference| {
-        format!(
-            "crates/web/dist is not what the sources in web/ give: {difference}\n\
+    let kept = root().join("crates/web/dist");
+    run(Command::new("diff").args(["--recursive", "--brief"]).args([&built, &kept])).map_err(
+        |difference| {
+            format!(
+                "crates/web/dist is not what the sources in web/ give: {difference}\n\
              Run `cargo xtask web`, and commit crates/web/dist together with your change."
-        )
-    })
+            )
+        },
+    )
 }
 
 /// The test files of a folder below `base`, in order.

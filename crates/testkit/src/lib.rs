@@ -13,6 +13,7 @@ pub mod notation;
 pub mod numbered_lines;
 pub mod peer;
 pub mod peers;
+pub mod places;
 pub mod rpc;
 pub mod script;
 pub mod shell;

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::peers::quote;
+use crate::places::RELEASE;
 
 mod directory;
 mod scripted;
@@ -62,24 +63,6 @@ pub fn binary(name: &str) -> PathBuf {
     });
     directory.join(name)
 }
-
-/// The arguments of `cargo` that build the programs of [`release_binary`]. Every caller uses the same list: another set
-/// of packages would have other features and would be compiled again. The list is short, because each program
-/// takes seconds to optimise.
-pub const RELEASE: [&str; 12] = [
-    "build",
-    "--release",
-    "--package",
-    "acp-conductor",
-    "--package",
-    "testkit",
-    "--bin",
-    "conductor",
-    "--bin",
-    "transparent",
-    "--bin",
-    "stub_agent",
-];
 
 /// The path of an optimised binary of this workspace, built on first use. For loads that are too heavy for a
 /// debug build. Only the programs in [`RELEASE`] exist.

@@ -7,8 +7,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use testkit::peers::cache;
-
+use crate::places::cache;
 use crate::tool::at;
 
 pub fn source(name: &str) -> PathBuf {

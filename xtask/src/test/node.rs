@@ -11,8 +11,7 @@ use super::change::Change;
 use super::flaky::{FlakyTests, MOST};
 use super::records::{Inputs, Project, Records};
 use super::stress;
-use crate::tool;
-use crate::web::root;
+use crate::tool::{self, root};
 
 /// Tells what became of each test.
 const REPORTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/test/report.mjs");
@@ -55,7 +54,7 @@ impl NodeTests<'_> {
     fn run_all(&self) -> Result<(), String> {
         let root = root();
         let records = Records::open(false);
-        let project = Project::read(&root)?;
+        let project = Project::read(root)?;
         let mut common = Inputs::of_this_machine();
         for program in self.programs {
             common.add(&program);

@@ -155,7 +155,6 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
 mod tests {
     use super::super::checkout;
     use super::*;
-    use crate::web::root;
 
     /// The package and the test program of a source file, if it is known.
     fn owner(name: &Path) -> Option<(String, String)> {
@@ -174,7 +173,7 @@ mod tests {
     #[test]
     fn a_test_that_reads_files_of_other_folders_is_in_the_list() {
         let mut missing = Vec::new();
-        for name in checkout::files(&root()).expect("a git repository") {
+        for name in checkout::files(root()).expect("a git repository") {
             let text = fs::read_to_string(root().join(&name)).unwrap_or_default();
             let mut lines = text.lines().filter(|line| {
                 line.contains("CARGO_MANIFEST_DIR")
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_packages_that_start_no_program_start_none() {
-        for name in checkout::files(&root()).expect("a git repository") {
+        for name in checkout::files(root()).expect("a git repository") {
             let Some((package, _)) = owner(&name) else { continue };
             if WITHOUT_PROGRAMS.contains(&&*package)
                 && name.extension().is_some_and(|it| it == "rs")

@@ -1,12 +1,11 @@
 //! The steps of `cargo xtask test`: what each does, what it needs, and what it reads.
 
 use std::fs;
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
 use std::time::Duration;
 use std::{env, thread};
-
-use rustix::process::{Signal, getpgrp, getppid, kill_process_group};
 
 use super::change::Change;
 use super::flaky::{FlakyTests, RUN};
@@ -15,16 +14,12 @@ use super::programs::{self, Built, TestProgram};
 use super::records::{Inputs, Records};
 use super::runner::{Folder, Reads, Step};
 use super::{DENY_WARNINGS, logs};
-use crate::cache::{Profile, PublishedCrate, ThirdPartyBuilds};
-use crate::peers::index;
-use crate::tool::{at, cargo, ensure_all_installed, ensure_installed, run};
+use crate::places::index;
+use crate::tool::{at, cargo, ensure_all_installed, ensure_installed, own_program, root, run};
 use crate::{
-    demo, dist, fuzz, packages, peers, picture, platforms, replay, tidy, tool, vscode, walk, web,
+    demo, dist, fuzz, licences, packages, peers, picture, platforms, tidy, tool, vscode, walk, web,
     wine,
 };
-
-const CARGO_DENY: PublishedCrate =
-    PublishedCrate { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
 
 const fn step(name: &'static str, about: &'static str) -> Step {
     Step { name, about, folder: Folder::Debug, needs: &[], after: &[], alone: false, reads: None }
@@ -139,7 +134,7 @@ pub const STEPS: [Step; 33] = [
         reads(RUST, &[], step("doc-tests", "the examples in the documentation of the code")),
     ),
     needs(
-        &["fetch", "tools"],
+        &["fetch"],
         reads(
             &[
                 "Cargo.lock",
@@ -365,7 +360,7 @@ fn perform(name: &str) -> Result<(), String> {
         // Whether the picture has changed is for a person to check.
         "picture" => picture::make().map(drop),
         "walk" => walk::run_walk(&["--built".to_owned()]),
-        "licences" => licences(),
+        "licences" => licences::check(),
         "windows-run" => wine::smoke_test(),
         "fuzz" => fuzz::run_briefly(),
         _ => {
@@ -375,15 +370,20 @@ fn perform(name: &str) -> Result<(), String> {
     }
 }
 
+/// Ends the processes of a group, whose number is that of its first process.
+pub fn end_group(number: u32) {
+    let _ = Command::new("kill").args(["-TERM", "--", &format!("-{number}")]).status();
+}
+
 /// Ends all processes of this step if the run of all tests is ended: the terminal only ends the processes in its
 /// foreground.
 fn end_with_parent() {
-    let parent = getppid();
+    let parent = parent_id();
     thread::spawn(move || {
-        while getppid() == parent {
+        while parent_id() == parent {
             thread::sleep(Duration::from_millis(500));
         }
-        let _ = kill_process_group(getpgrp(), Signal::TERM);
+        end_group(process::id());
     });
 }
 
@@ -393,7 +393,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Fetches the dependencies of all platforms, because cargo-deny reads them offline. Also those of the packages outside
+/// Fetches the dependencies of all platforms, because the step licences reads them offline. Also those of the packages outside
 /// the workspace.
 fn fetch() -> Result<(), String> {
     run(&mut command(&["fetch", "--locked"]))?;
@@ -407,16 +407,10 @@ fn fetch() -> Result<(), String> {
     )
 }
 
-/// Installs both tools from one target folder, because they share dependencies.
 fn tools() -> Result<(), String> {
     // libFuzzer is written in C++.
     ensure_installed("c++", &["--version"], "g++")?;
-    test_programs()?;
-    let builds = ThirdPartyBuilds::open()?;
-    CARGO_DENY.install(&builds)?;
-    fuzz::CARGO_FUZZ.install(&builds)?;
-    builds.close();
-    Ok(())
+    test_programs()
 }
 
 const TEST_PROGRAMS: [tool::Requirement; 8] = [
@@ -462,7 +456,7 @@ fn tests(step: &str, wanted: impl Fn(&TestProgram) -> bool) -> Result<(), String
     let records_chains = ["tests", "interop"].contains(&step);
     let journals = records_chains.then(|| empty_folder(&journals().join(step))).transpose()?;
     let pool = Pool {
-        root: &web::root(),
+        root: root(),
         logs: logs().join(step),
         records: Records::open(false),
         change: Change::read(),
@@ -493,17 +487,8 @@ fn replay_all() -> Result<(), String> {
         println!("no test of this run has started a chain: the tests have records");
         return Ok(());
     }
-    let nothing = |why| format!("{why}: run the steps tests and interop first");
-    let summary = replay::replay_recorded(&journals()).map_err(nothing)?;
-    println!("{summary}");
-    summary.result()
-}
-
-/// Checks licences and sources of all dependencies. Advisories need a database from the network: `cargo deny check`
-/// checks them.
-fn licences() -> Result<(), String> {
-    let deny = CARGO_DENY.installed()?;
-    run(Command::new(deny).args(["--offline", "check", "bans", "licenses", "sources"]))
+    run(own_program("testkit", "replay", &[]).arg("--remove").arg(journals()))
+        .map_err(|error| format!("{error}: run the steps tests and interop first"))
 }
 
 #[cfg(test)]
@@ -516,7 +501,7 @@ mod tests {
 
     #[test]
     fn each_file_of_the_project_is_an_input_of_a_step() {
-        let project = Project::read(&web::root()).expect("a git repository");
+        let project = Project::read(root()).expect("a git repository");
         // The steps with test programs and test files have records of their own, which have the whole package.
         let others = ["web", "clients", "editors/vscode", "crates", "examples/tests", "peers"];
         let read = |name: &Path| {

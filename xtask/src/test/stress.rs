@@ -9,8 +9,7 @@ use super::change::Change;
 use super::pool::failed_tests;
 use super::programs::{self, BUILD, Built, TestProgram};
 use super::runner::time;
-use crate::tool::{output_of_failed, release};
-use crate::web::root;
+use crate::tool::{output_of_failed, release, root};
 use crate::{vscode, web};
 
 pub const USAGE: &str = "\
@@ -49,7 +48,7 @@ pub fn start(arguments: &[String]) -> Result<(), String> {
     let change = Change::read();
     let Built { tests: programs, .. } = programs::build(&BUILD)?;
     let wanted = |it: &TestProgram| {
-        all || (changed && change.touches_tests_of(it, &root))
+        all || (changed && change.touches_tests_of(it, root))
             || targets.iter().any(|target| it.target == **target || it.name() == **target)
     };
     let chosen: Vec<TestProgram> = programs.into_iter().filter(wanted).collect();

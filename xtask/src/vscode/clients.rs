@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::test::node::{self, NodeTests};
-use crate::tool::{at, run};
-use crate::web::{Work, check_types, debug_program, found, modules, root, tests};
+use crate::tool::{at, root, run};
+use crate::web::{Work, check_types, debug_program, found, modules, tests};
 
 pub fn folder() -> PathBuf {
     root().join("clients/typescript")

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::peers::build_cache::{built, copy};
-use crate::tool::{at, ensure_all_installed, run};
+use crate::tool::{at, ensure_all_installed, root, run};
 
 /// Installs Node and the packages of the lock file in this folder, and makes them its `node_modules`.
 pub fn prepare(folder: &Path) -> Result<(), String> {
@@ -19,7 +19,7 @@ pub fn prepare(folder: &Path) -> Result<(), String> {
 /// The folder `node_modules` with the packages of the lock file in this folder. Installs them if they are missing.
 pub fn installed(folder: &Path) -> Result<PathBuf, String> {
     let sources = ["package.json", "package-lock.json"].map(|name| folder.join(name));
-    let name = folder.strip_prefix(super::root()).unwrap_or(folder).to_string_lossy();
+    let name = folder.strip_prefix(root()).unwrap_or(folder).to_string_lossy();
     let name = name.replace('/', "-");
     let place = built(&name, &sources, "", |place| {
         for source in &sources {

@@ -5,8 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use testkit::peers::cache;
-
+use crate::places::cache;
 use crate::tool::{at, output_of, run};
 
 const SUITE: &str = "bookworm";

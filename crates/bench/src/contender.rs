@@ -3,15 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::tool::Transport;
-use crate::cache::{Profile, PublishedCrate};
+use testkit::peers::quote;
 
-/// The reference conductor and its version.
-pub const REFERENCE: PublishedCrate = PublishedCrate {
-    name: "agent-client-protocol-conductor",
-    version: "5.0.0",
-    profile: Profile::Release,
-};
+use super::tool::Transport;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Contender {
@@ -80,21 +74,21 @@ impl Programs {
         };
         let mut command = Command::new(conductor);
         command.arg("agent");
-        let proxy = shell_word(&self.stubs.join("stub_proxy"));
+        let proxy = word(&self.stubs.join("stub_proxy"));
         let mut chain = vec![proxy.clone(); proxies];
         if let (Purpose::Tools(transport), Some(first)) = (purpose, chain.first_mut()) {
             command.args(["--mcp-bridge", transport.name()]);
             *first = format!("{proxy} --tools");
         }
         command.args(chain);
-        command.arg(shell_word(&self.stubs.join("stub_agent")));
+        command.arg(word(&self.stubs.join("stub_agent")));
         // A log filter of the developer would change the figures.
         command.env_remove("RUST_LOG");
         command
     }
 }
 
-/// A component is one argument that is split like a shell command.
-fn shell_word(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+/// A program as one component of a chain.
+pub fn word(program: &Path) -> String {
+    quote(&program.display().to_string())
 }

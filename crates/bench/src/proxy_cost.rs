@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use testkit::peers::quote;
-
 use super::chain::Chain;
-use super::contender::Programs;
+use super::contender::{Programs, word};
 use super::machine::Pinned;
 use super::probe::{Effort, prompt_params, repeat};
 use super::results::median;
@@ -69,7 +67,6 @@ impl Kind {
 
     /// The component as the conductor's command line takes it. `None` without the official SDK's proxy.
     fn component(self, programs: &Programs, official: Option<&Path>) -> Option<String> {
-        let word = |path: &Path| quote(&path.display().to_string());
         // At this level the built-in `log` sees each message and writes none of them. `context` adds nothing to
         // any but the first prompt of a session.
         let (log, context) = ("log --level error", "context --text x --optional x");
@@ -133,7 +130,7 @@ fn measure_chains(
 ) -> Result<(), String> {
     let start = |component: Option<&String>| -> Result<Prompts, String> {
         let mut command = Command::new(&programs.ours);
-        command.arg("agent").args(component).arg(quote_path(&programs.stubs.join("stub_agent")));
+        command.arg("agent").args(component).arg(word(&programs.stubs.join("stub_agent")));
         // A developer's log filter would be measured too.
         command.env_remove("RUST_LOG");
         let mut chain = Chain::start(command, stderr, effort.limit)?;
@@ -157,10 +154,6 @@ fn measure_chains(
         }
     }
     Ok(())
-}
-
-fn quote_path(path: &Path) -> String {
-    quote(&path.display().to_string())
 }
 
 /// A chain and the prompt that it gets again and again.

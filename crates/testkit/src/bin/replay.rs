@@ -1,29 +1,42 @@
-//! `cargo xtask replay`: steps through the journal of a chain, or replays many journals and lists those that differ.
+//! `cargo xtask replay` runs this: it steps through the journal of a chain, or replays many journals and lists those that
+//! differ.
+#![allow(clippy::print_stdout, missing_docs)] // standard output is the protocol in the conductor, not here
 
 use std::any::Any;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use engine::journal::{JournalReplay, ReplaySummary};
 
-use crate::tool::at;
-
-pub const USAGE: &str = "\
-replay FILE [--from N] [--to N] [--quiet]
+const USAGE: &str = "\
+usage: cargo xtask replay FILE [--from N] [--to N] [--quiet]
       print each input of a journal (`conductor agent --journal FILE`) and what came of it, and tell
       whether the core of this source gives the same outputs and bytes. N are numbers of lines of
       FILE; --quiet prints the result only
-  replay FILE|FOLDER…
-      replay several journals, and all that are in the folders; name those that differ";
+  cargo xtask replay [--remove] FILE|FOLDER…
+      replay several journals, and all that are in the folders; name those that differ. --remove removes
+      the journals that replay identically";
 
 /// The extension of journal files.
 const EXTENSION: &str = "jsonl";
 
-pub fn run(arguments: &[String]) -> Result<(), String> {
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), String> {
     let mut paths: Vec<&Path> = Vec::new();
-    let (mut from, mut to, mut quiet) = (0, usize::MAX, false);
+    let (mut from, mut to, mut quiet, mut remove) = (0, usize::MAX, false, false);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let mut number = || {
@@ -34,6 +47,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             "--from" => from = number()?,
             "--to" => to = number()?,
             "--quiet" => quiet = true,
+            "--remove" => remove = true,
             option if option.starts_with("--") => return Err(USAGE.to_owned()),
             path => paths.push(Path::new(path)),
         }
@@ -49,16 +63,20 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             Ok(())
         }
         paths => {
-            let summary = replay_all(&journals(paths)?);
+            let summary = replay_all(&journals(paths)?, remove)?;
             println!("{summary}");
             summary.result()
         }
     }
 }
 
+fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
+}
+
 /// The results of several journals.
 #[derive(Debug, Default)]
-pub struct Summary {
+struct Summary {
     passed: usize,
     total: ReplaySummary,
     /// The number of journals whose last line is incomplete.
@@ -86,7 +104,7 @@ impl std::fmt::Display for Summary {
 }
 
 impl Summary {
-    pub fn result(&self) -> Result<(), String> {
+    fn result(&self) -> Result<(), String> {
         let names = self.failed.iter().map(|(path, _)| path.display().to_string());
         match self.failed.len() {
             0 => Ok(()),
@@ -98,8 +116,8 @@ impl Summary {
     }
 }
 
-/// Replays all journals, even if one fails.
-fn replay_all(paths: &[PathBuf]) -> Summary {
+/// Replays all journals, even if one fails. Removes those that replay identically, if `remove`.
+fn replay_all(paths: &[PathBuf], remove: bool) -> Result<Summary, String> {
     let mut summary = Summary::default();
     for path in paths {
         // The journal may be from a core that has panicked.
@@ -111,30 +129,23 @@ fn replay_all(paths: &[PathBuf]) -> Summary {
                 summary.total.inputs += report.inputs;
                 summary.total.outputs += report.outputs;
                 summary.total.bytes += report.bytes;
+                if remove {
+                    fs::remove_file(path).map_err(at(path))?;
+                }
             }
             Err(why) => summary.failed.push((path.clone(), why)),
         }
     }
-    summary
+    match paths {
+        [] => Err("there is no journal in these folders".to_owned()),
+        _ => Ok(summary),
+    }
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     format!("the core panics: {}", text.unwrap_or("without a message"))
-}
-
-/// Replays the journals in a folder. Removes those that replay identically.
-pub fn replay_recorded(folder: &Path) -> Result<Summary, String> {
-    let paths = if folder.is_dir() { journals(&[folder])? } else { Vec::new() };
-    if paths.is_empty() {
-        return Err(format!("there is no journal in {}", folder.display()));
-    }
-    let summary = replay_all(&paths);
-    for path in paths.iter().filter(|it| !summary.failed.iter().any(|(failed, _)| failed == *it)) {
-        fs::remove_file(path).map_err(at(path))?;
-    }
-    Ok(summary)
 }
 
 /// The files among the paths, and all journals in the folders.
@@ -203,19 +214,21 @@ mod tests {
 
     #[test]
     fn journals_are_found_in_folders_and_differing_ones_are_listed() {
-        let folder = directory("xtask-replay");
+        let folder = directory("replay");
         let inner = folder.join("inner");
         fs::create_dir(&inner).expect("a folder");
         // A journal whose first line is incomplete, one of another version, and a file that is no journal.
         fs::write(inner.join("chain-1-0.jsonl"), "{\"journal\":1,").expect("a file");
         fs::write(folder.join("chain-2-0.jsonl"), "{\"journal\":99}\n").expect("a file");
         fs::write(folder.join("notes.txt"), "my notes").expect("a file");
-        let summary = replay_recorded(&folder).expect("a folder");
+        let found = journals(&[&folder]).expect("a folder");
+        let summary = replay_all(&found, true).expect("two journals");
         let text = summary.to_string();
         assert!(text.contains("1 journals replay identically, 1 do not"), "{text}");
         assert!(text.contains("chain-2-0.jsonl: line 1") && text.contains("version 99"), "{text}");
         assert!(summary.result().expect_err("one differs").contains("chain-2-0.jsonl"));
         let left = journals(&[&folder]).expect("a folder");
         assert_eq!(left, [folder.join("chain-2-0.jsonl")], "those that pass are removed");
+        assert!(replay_all(&[], true).is_err(), "no journal is an error");
     }
 }

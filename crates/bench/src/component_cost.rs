@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use testkit::peers::quote;
+use testkit::stub::Frame;
 
 use super::chain::{Chain, Next, preview, result_of};
-use super::contender::Programs;
+use super::contender::{Programs, word};
 use super::machine::Pinned;
 use super::probe::{Effort, prompt_params, repeat, stream_once};
 use super::results::median;
-use testkit::stub::Frame;
 
 /// The name that `--only` matches.
 pub const NAME: &str = "component-cost";
@@ -172,7 +171,7 @@ impl Measured {
         let agent: PathBuf = programs.stubs.join("stub_agent");
         let component = component.replace("FOLDER", &folder.display().to_string());
         let mut command = Command::new(&programs.ours);
-        command.arg("agent").arg(component).arg(quote(&agent.display().to_string()));
+        command.arg("agent").arg(component).arg(word(&agent));
         // A developer's log filter would be measured too.
         command.env_remove("RUST_LOG").env("XDG_STATE_HOME", folder);
         let mut chain = Chain::start(command, stderr, effort.limit * 10)?;
