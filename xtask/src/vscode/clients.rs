@@ -24,7 +24,7 @@ pub fn test() -> Result<(), String> {
     build()?;
     run(Command::new("node")
         .args(["--test", "--test-concurrency=2", "--test-reporter=spec"])
-        .args(tests(&folder, "test")?)
+        .args(tests(&folder, "test", "")?)
         .args(scenarios(&folder)?)
         .env("CONDUCTOR_BIN", debug_program()?)
         .current_dir(&folder))
@@ -33,11 +33,9 @@ pub fn test() -> Result<(), String> {
 /// The test files of the scenarios, each in its own folder.
 fn scenarios(folder: &Path) -> Result<Vec<String>, String> {
     let all = folder.join("scenarios");
-    let mut found = Vec::new();
-    for entry in fs::read_dir(&all).map_err(at(&all))? {
-        let name = entry.map_err(at(&all))?.file_name().to_string_lossy().into_owned();
-        found.extend(tests(folder, &format!("scenarios/{name}"))?);
-    }
+    let names = fs::read_dir(&all).map_err(at(&all))?.flatten().map(|it| it.file_name());
+    let found = names.map(|it| tests(folder, &format!("scenarios/{}", it.to_string_lossy()), ""));
+    let mut found = found.collect::<Result<Vec<_>, _>>()?.concat();
     found.sort();
     Ok(found)
 }
