@@ -16,8 +16,8 @@ use std::process::Command;
 use std::{env, fs};
 
 use crate::cache::Profile;
-use crate::platforms;
-use crate::tool::{at, output_of};
+use crate::tool::{at, enter_root, output_of, read};
+use crate::{options, platforms};
 use archive::Archive;
 use build::Builder;
 
@@ -70,51 +70,22 @@ impl Release {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Options {
-    targets: Vec<String>,
-    out: PathBuf,
-    allow_dirty: bool,
-}
-
-impl Options {
-    fn parse(arguments: &[String]) -> Result<Options, String> {
-        let out = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target").join("dist");
-        let mut options = Options { targets: Vec::new(), out, allow_dirty: false };
-        let mut words = arguments.iter();
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-            match word.as_str() {
-                "--target" => {
-                    let target = value()?;
-                    if !TARGETS.contains(&target.as_str()) {
-                        let known = TARGETS.join(" and ");
-                        return Err(format!("no platform {target}: there are {known}"));
-                    }
-                    options.targets.push(target.clone());
-                }
-                "--out" => {
-                    let out = value()?;
-                    options.out = env::current_dir().map_err(|it| it.to_string())?.join(out);
-                }
-                "--allow-dirty" => options.allow_dirty = true,
-                _ => return Err(format!("usage: cargo xtask {USAGE}")),
-            }
-        }
-        if options.targets.is_empty() {
-            options.targets = TARGETS.map(str::to_owned).to_vec();
-        }
-        Ok(options)
-    }
-}
-
 pub fn run(arguments: &[String]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+    let options = options::parse(arguments, USAGE, &["--allow-dirty"], &["--target", "--out"])?;
+    options.no_words()?;
+    let chosen: Vec<&str> = options.values("--target").collect();
+    if let Some(unknown) = chosen.iter().find(|it| !TARGETS.contains(it)) {
+        return Err(format!("no platform {unknown}: there are {}", TARGETS.join(" and ")));
+    }
+    let targets = if chosen.is_empty() { TARGETS.to_vec() } else { chosen };
+    let out =
+        options.value("--out").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/dist"));
+    let out = env::current_dir().map_err(|it| it.to_string())?.join(out);
     enter_root()?;
     let release = Release::read()?;
     let notes = changelog::entry(&read("CHANGELOG.md")?, &release.version)?;
     let changed = output_of(Command::new("git").args(["status", "--porcelain"]))?;
-    if !changed.is_empty() && !options.allow_dirty {
+    if !changed.is_empty() && !options.has("--allow-dirty") {
         return Err(format!(
             "the working tree has changes that are in no commit, so the release would not be \
              reproducible. Commit them, or use --allow-dirty for a trial:\n{changed}"
@@ -122,8 +93,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     }
     platforms::install_targets(&TARGETS)?;
     let builder = Builder { profile: Profile::Release, cache: None, release: &release };
-    write_release(&release, &builder, &options.targets, &notes, &options.out)?;
-    println!("{}", options.out.display());
+    write_release(&release, &builder, &targets, &notes, &out)?;
+    println!("{}", out.display());
     Ok(())
 }
 
@@ -131,7 +102,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 fn write_release(
     release: &Release,
     builder: &Builder,
-    targets: &[String],
+    targets: &[&str],
     notes: &str,
     out: &Path,
 ) -> Result<(), String> {
@@ -187,36 +158,16 @@ fn host_target() -> Result<&'static str, String> {
     target.ok_or_else(|| format!("releases are made on Linux with one of {}", TARGETS.join(", ")))
 }
 
-/// The root of the workspace.
-fn root() -> Result<&'static Path, String> {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "no workspace".to_owned())
-}
-
-fn enter_root() -> Result<(), String> {
-    env::set_current_dir(root()?).map_err(at(root()?))
-}
-
-fn read(path: &str) -> Result<String, String> {
-    fs::read_to_string(path).map_err(at(Path::new(path)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Options, String> {
-        Options::parse(&words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>())
-    }
-
     #[test]
-    fn a_release_has_all_platforms_unless_some_are_chosen() {
-        assert_eq!(parse(&[]).expect("valid").targets, TARGETS);
-        let some = parse(&["--target", TARGETS[1], "--out", "/o"]).expect("valid");
-        let expected =
-            Options { targets: vec![TARGETS[1].into()], out: "/o".into(), allow_dirty: false };
-        assert_eq!(some, expected);
-        assert!(parse(&["--target", "sparc"]).expect_err("no such platform").contains("sparc"));
-        assert!(parse(&["--out"]).is_err() && parse(&["--fast"]).is_err());
+    fn only_known_platforms_are_built() {
+        let run =
+            |words: &[&str]| run(&words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        assert!(run(&["--target", "sparc"]).is_err_and(|it| it.contains("sparc")));
+        assert!(run(&["--out"]).is_err() && run(&["--fast"]).is_err() && run(&["x"]).is_err());
     }
 
     #[test]

@@ -3,14 +3,15 @@
 //! It runs a short conversation with the real program in a real terminal (tmux), and draws what the terminal shows as an
 //! SVG. The picture does not depend on the machine, so it changes only with the program.
 
-use std::fmt::Write;
-use std::fs;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, id};
-use std::time::{Duration, Instant};
-use std::{env, thread};
+use std::time::Duration;
+use std::{env, fs};
 
-use crate::tool::{at, ensure_installed, output_of, release, run as run_command};
+use crate::tool::{
+    at, ensure_installed, output_of, release, root, run as run_command, wait_until, write,
+};
 
 /// The command as the picture shows it.
 const COMMAND: &str = "conductor try context demo-agent";
@@ -29,9 +30,6 @@ const ROWS: usize = 32;
 /// How long the chat may take to show a text.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often the terminal is read.
-const INTERVAL: Duration = Duration::from_millis(100);
-
 const CELL: f64 = 8.0;
 const LINE: f64 = 18.0;
 const MARGIN: f64 = 18.0;
@@ -40,18 +38,19 @@ const FONT: &str = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans 
 const BACKGROUND: &str = "#16181d";
 const FOREGROUND: &str = "#d7dae0";
 
-/// The path of the picture.
-pub const PLACE: &str = "docs/try.svg";
+const HEAD: &str = r#" role="img" aria-label="A chat with the demo agent in the terminal: it asks for permission to edit a file, and shows the change">"#;
+const CIRCLES: &str = r##"<circle cx="22" cy="15" r="5" fill="#f2777a"/>
+<circle cx="40" cy="15" r="5" fill="#f3c969"/>
+<circle cx="58" cy="15" r="5" fill="#8fd18b"/>
+"##;
 
 /// Writes the picture of a program; by default of the release build.
 pub fn run(program: Option<&str>) -> Result<(), String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
-    let place = root.join(PLACE);
     let picture = match program {
         Some(program) => draw_chat(&fs::canonicalize(program).map_err(at(Path::new(program)))?)?,
         None => make()?,
     };
-    fs::write(&place, picture).map_err(at(&place))
+    write(&root().join("docs/try.svg"), picture)
 }
 
 /// Draws the picture of the release build without writing the file.
@@ -111,19 +110,13 @@ impl Terminal {
     }
 
     fn wait_for(&self, shown: &str) -> Result<(), String> {
-        let began = Instant::now();
-        loop {
+        wait_until(TIMEOUT, || {
             let screen = output_of(&mut self.tmux(&["capture-pane", "-p"]))?;
             // A text may be wrapped.
             let words: Vec<&str> = screen.split_whitespace().collect();
-            if words.join(" ").contains(shown) {
-                return Ok(());
-            }
-            if began.elapsed() > TIMEOUT {
-                return Err(format!("the chat does not show {shown:?}, but:\n{screen}"));
-            }
-            thread::sleep(INTERVAL);
-        }
+            let there = words.join(" ").contains(shown);
+            Ok((!there).then(|| format!("the chat does not show {shown:?}, but:\n{screen}")))
+        })
     }
 }
 
@@ -133,13 +126,6 @@ impl Drop for Terminal {
         let _ = self.tmux(&["kill-server"]).output();
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// Characters of one style.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Span {
-    text: String,
-    style: Style,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -178,99 +164,50 @@ impl Style {
     }
 }
 
-/// The lines of a coloured text, wrapped to the width of the picture.
-fn lines(text: &str) -> Vec<Vec<Span>> {
-    let mut style = Style::default();
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        let mut cells = Vec::new();
-        let mut rest = line;
-        while let Some(start) = rest.find("\x1b[") {
-            cells.extend(rest[..start].chars().map(|it| (it, style)));
-            let (codes, after) = rest[start + 2..].split_once('m').unwrap_or(("", ""));
-            codes.split(';').for_each(|code| style.apply(code));
-            rest = after;
-        }
-        cells.extend(rest.chars().map(|it| (it, style)));
-        while cells.len() > COLUMNS {
-            let blank = cells[..COLUMNS].iter().rposition(|(it, _)| *it == ' ');
-            let more = cells.split_off(blank.map_or(COLUMNS, |at| at + 1));
-            lines.push(spans(&cells));
-            cells = more;
-        }
-        lines.push(spans(&cells));
-    }
-    lines
-}
-
-fn spans(cells: &[(char, Style)]) -> Vec<Span> {
-    let mut spans: Vec<Span> = Vec::new();
-    for (character, style) in cells {
-        match spans.last_mut() {
-            Some(span) if span.style == *style => span.text.push(*character),
-            _ => spans.push(Span { text: character.to_string(), style: *style }),
-        }
-    }
-    spans
-}
-
+/// Draws a coloured text. The terminal has wrapped it already.
 fn draw(text: &str) -> String {
-    let lines = lines(text);
     let width = COLUMNS as f64 * CELL + 2.0 * MARGIN;
-    let height = BAR + lines.len() as f64 * LINE + MARGIN;
-    let mut svg = String::new();
-    let mut put = |line: &str| {
-        svg.push_str(line);
-        svg.push('\n');
-    };
-    put(&format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="A chat with the demo agent in the terminal: it asks for permission to edit a file, and shows the change">"#
-    ));
-    put(&format!(r#"<rect width="{width}" height="{height}" rx="10" fill="{BACKGROUND}"/>"#));
-    for (number, colour) in ["#f2777a", "#f3c969", "#8fd18b"].iter().enumerate() {
-        let x = MARGIN + 4.0 + number as f64 * 18.0;
-        put(&format!(r#"<circle cx="{x}" cy="15" r="5" fill="{colour}"/>"#));
-    }
-    put(&format!(
-        r#"<g font-family="{FONT}" font-size="13" fill="{FOREGROUND}" xml:space="preserve">"#
-    ));
-    for (number, line) in lines.iter().enumerate() {
+    let height = BAR + text.lines().count() as f64 * LINE + MARGIN;
+    let mut svg = format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"{HEAD}
+<rect width="{width}" height="{height}" rx="10" fill="{BACKGROUND}"/>
+{CIRCLES}<g font-family="{FONT}" font-size="13" fill="{FOREGROUND}" xml:space="preserve">
+"#
+    );
+    let mut style = Style::default();
+    for (number, line) in text.lines().enumerate() {
         let y = BAR + (number as f64 + 1.0) * LINE - 5.0;
         let mut column = 0;
-        for span in line {
-            let length = span.text.chars().count();
-            let blank = span.text.chars().all(|it| it == ' ');
-            if !blank {
-                put(&drawn(span, column, length, y));
+        for (index, piece) in line.split("\x1b[").enumerate() {
+            // All pieces but the first begin with the codes of a style.
+            let (codes, shown) = piece.split_once('m').filter(|_| index > 0).unwrap_or(("", piece));
+            codes.split(';').filter(|_| index > 0).for_each(|code| style.apply(code));
+            if !shown.trim().is_empty() {
+                svg += &drawn(shown, style, column, y);
             }
-            column += length;
+            column += shown.chars().count();
         }
     }
-    put("</g>");
-    put("</svg>");
-    svg
+    svg + "</g>\n</svg>\n"
 }
 
-/// Draws a span. `textLength` keeps it in its columns with any font.
-fn drawn(span: &Span, column: usize, length: usize, y: f64) -> String {
-    let leading = span.text.chars().take_while(|it| *it == ' ').count();
-    let text = span.text.trim_matches(' ');
-    let trailing = length - leading - text.chars().count();
+/// Draws a text of one style. `textLength` keeps it in its columns with any font.
+fn drawn(shown: &str, style: Style, column: usize, y: f64) -> String {
+    let leading = shown.chars().take_while(|it| *it == ' ').count();
+    let text = shown.trim_matches(' ');
     let x = MARGIN + (column + leading) as f64 * CELL;
-    let wide = (length - leading - trailing) as f64 * CELL;
+    let wide = text.chars().count() as f64 * CELL;
     let mut element = format!(r#"<text x="{x}" y="{y}" textLength="{wide}""#);
-    let fill = span.style.fill();
+    let fill = style.fill();
     if fill != FOREGROUND {
         // Writing to a string cannot fail.
         let _ = write!(element, r#" fill="{fill}""#);
     }
-    if span.style.bold {
+    if style.bold {
         element.push_str(r#" font-weight="bold""#);
     }
-    element.push('>');
-    element.push_str(&text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"));
-    element.push_str("</text>");
-    element
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    format!("{element}>{text}</text>\n")
 }
 
 #[cfg(test)]
@@ -278,22 +215,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_become_spans_and_long_lines_are_wrapped() {
-        let shown = lines("\x1b[1ma\x1b[0m b\n\x1b[2;36mc\x1b[0m");
-        assert_eq!(shown[0][0].text, "a");
-        assert!(shown[0][0].style.bold && !shown[0][1].style.bold);
-        assert_eq!((shown[0][1].text.as_str(), shown[1][0].style.colour), (" b", Some(6)));
-        let long = lines(&"word ".repeat(COLUMNS / 5 + 1));
-        assert_eq!(long.len(), 2);
-        assert_eq!(long[1][0].text, "word ");
-    }
-
-    #[test]
-    fn the_styles_of_tmux_are_understood() {
-        let shown = lines("\x1b[0;1m\x1b[39m\x1b[49ma\x1b[0m\x1b[33m\x1b[49mb\x1b[39mc");
-        let styles: Vec<(bool, Option<u8>)> =
-            shown[0].iter().map(|span| (span.style.bold, span.style.colour)).collect();
-        assert_eq!(styles, [(true, None), (false, Some(3)), (false, None)]);
+    fn the_styles_of_tmux_are_drawn() {
+        let svg =
+            draw("\x1b[0;1m\x1b[39m\x1b[49ma\x1b[0m\x1b[33m\x1b[49mb\x1b[39mc\n\x1b[2;36md\x1b[0m");
+        for text in [
+            r##"<text x="18" y="43" textLength="8" fill="#ffffff" font-weight="bold">a</text>"##,
+            r##"<text x="26" y="43" textLength="8" fill="#f3c969">b</text>"##,
+            r##"<text x="34" y="43" textLength="8">c</text>"##,
+            r##"<text x="18" y="61" textLength="8" fill="#6fd3cf">d</text>"##,
+        ] {
+            assert!(svg.contains(text), "{text} is not in {svg}");
+        }
     }
 
     #[test]

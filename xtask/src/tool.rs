@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, fs};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use serde_json::Value;
 
@@ -69,6 +70,26 @@ pub fn output_of_failed(command: &mut Command) -> Option<String> {
 
 pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
+}
+
+/// Waits until a check returns nothing. It returns what is wrong, which is the error after the timeout.
+pub fn wait_until(
+    timeout: Duration,
+    check: impl Fn() -> Result<Option<String>, String>,
+) -> Result<(), String> {
+    let began = Instant::now();
+    while let Some(wrong) = check()? {
+        if began.elapsed() > timeout {
+            return Err(format!("not within {timeout:?}: {wrong}"));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Checks that a text contains these words.
+pub fn expect(found: &str, words: &str) -> Result<(), String> {
+    if found.contains(words) { Ok(()) } else { Err(format!("expected {words:?} in:\n{found}")) }
 }
 
 /// Writes a file. Creates its folder if it is missing.

@@ -58,9 +58,8 @@ pub fn test_pages() -> Result<(), String> {
 }
 
 fn test_all(filter: &str) -> Result<(), String> {
-    if found(&tests(&web(), "test/units")?, filter).is_empty()
-        && found(&tests(&web(), "test")?, filter).is_empty()
-    {
+    let all = [tests(&web(), "test/units", filter)?, tests(&web(), "test", filter)?];
+    if all.concat().is_empty() {
         return Err(format!("no test file in web/test contains {filter} in its name"));
     }
     unit_tests(filter, node::run)?;
@@ -107,40 +106,31 @@ fn check_in(folder: &Path) -> Result<(), String> {
     check_types(&copy)?;
     run(Command::new("node").args(["build.mjs", "--out"]).arg(&built).current_dir(&copy))?;
     let kept = root().join("crates/web/dist");
-    run(Command::new("diff").args(["--recursive", "--brief"]).args([&built, &kept])).map_err(
-        |difference| {
-            format!(
-                "crates/web/dist is not what the sources in web/ give: {difference}\n\
+    let mut diff = Command::new("diff");
+    run(diff.args(["--recursive", "--brief"]).args([&built, &kept])).map_err(|error| {
+        format!(
+            "crates/web/dist is not what the sources in web/ give: {error}\n\
              Run `cargo xtask web`, and commit crates/web/dist together with your change."
-            )
-        },
-    )
+        )
+    })
 }
 
-/// The test files of a folder below `base`, in order.
-pub fn tests(base: &Path, folder: &str) -> Result<Vec<String>, String> {
+/// The test files of a folder below `base` whose names contain `filter`, in order.
+pub fn tests(base: &Path, folder: &str, filter: &str) -> Result<Vec<String>, String> {
     let path = base.join(folder);
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&path).map_err(at(&path))? {
-        let name = entry.map_err(at(&path))?.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".test.mjs") {
-            names.push(format!("{folder}/{name}"));
-        }
-    }
+    let entries = fs::read_dir(&path).map_err(at(&path))?.flatten();
+    let names = entries.map(|it| format!("{folder}/{}", it.file_name().to_string_lossy()));
+    let mut names: Vec<String> =
+        names.filter(|it| it.ends_with(".test.mjs") && it.contains(filter)).collect();
     names.sort();
     Ok(names)
-}
-
-pub fn found<'a>(names: &'a [String], filter: &str) -> Vec<&'a str> {
-    names.iter().map(String::as_str).filter(|it| it.contains(filter)).collect()
 }
 
 /// What is done with test files.
 pub type Work = fn(&NodeTests) -> Result<(), String>;
 
 fn unit_tests(filter: &str, work: Work) -> Result<(), String> {
-    let names = tests(&web(), "test/units")?;
-    let names = found(&names, filter);
+    let names = tests(&web(), "test/units", filter)?;
     if names.is_empty() {
         return Ok(());
     }
@@ -155,8 +145,7 @@ fn unit_tests(filter: &str, work: Work) -> Result<(), String> {
 }
 
 fn browser_tests(filter: &str, work: Work) -> Result<(), String> {
-    let names = tests(&web(), "test")?;
-    let names = found(&names, filter);
+    let names = tests(&web(), "test", filter)?;
     if names.is_empty() {
         return Ok(());
     }

@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, id};
-use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::time::Duration;
+use std::{env, fs};
 
 use crate::cache::CachedBuilds;
 use crate::editor::Editor;
 use crate::platforms::WINDOWS;
-use crate::tool::{at, built_program, cargo, ensure_installed, output_of, run};
+use crate::tool::{at, built_program, cargo, ensure_installed, expect, output_of, run, wait_until};
 
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 
@@ -68,10 +68,10 @@ impl WineTest {
     fn run_all(&self) -> Result<(), String> {
         println!("--version");
         let version = self.output(&["--version"])?;
-        expect(version.starts_with("conductor "), "the version", &version)?;
+        expect(&version, "conductor ")?;
         println!("try --prompt");
         let answer = self.output(&["try", "--prompt", "hello"])?;
-        expect(answer.contains("Hello!"), "the demo agent's answer", &answer)?;
+        expect(&answer, "Hello!")?;
         println!("a chain whose proxy is killed");
         self.killed_proxy()?;
         println!("a conductor that is killed");
@@ -118,8 +118,10 @@ impl WineTest {
         editor.open("C:\\")?;
         editor.prompt("hello")?;
         let all = self.processes();
-        expect(all.len() == PROCESSES, "all processes", &format!("{all:?}"))?;
-        Ok(editor)
+        match all.len() {
+            PROCESSES => Ok(editor),
+            _ => Err(format!("not all processes: {all:?}")),
+        }
     }
 
     fn killed_proxy(&self) -> Result<(), String> {
@@ -158,17 +160,10 @@ impl WineTest {
     }
 
     fn wait_until(&self, what: &str, holds: impl Fn(&[Process]) -> bool) -> Result<(), String> {
-        let began = Instant::now();
-        loop {
+        wait_until(TIMEOUT, || {
             let all = self.processes();
-            if holds(&all) {
-                return Ok(());
-            }
-            if began.elapsed() > TIMEOUT {
-                return Err(format!("not within {TIMEOUT:?}: {what}; the processes are {all:?}"));
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
+            Ok((!holds(&all)).then(|| format!("{what}; the processes are {all:?}")))
+        })
     }
 
     /// The processes of programs in the folder. Under Wine, they are also Linux processes.
@@ -223,8 +218,4 @@ fn compile(folder: &Path, (source, made): (&str, &str), options: &[&str]) -> Res
 
 fn kill(number: i32) -> Result<(), String> {
     run(Command::new("sh").args(["-c", &format!("kill -KILL {number}")]))
-}
-
-fn expect(holds: bool, what: &str, found: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("expected {what}, found {found}")) }
 }

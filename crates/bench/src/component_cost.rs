@@ -4,16 +4,13 @@
 //! second of the machine meets all of them. A figure is the difference to the plain proxy in the same turn.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use testkit::stub::Frame;
-
-use super::chain::{Chain, Next, preview, result_of};
-use super::contender::{Programs, word};
+use super::contender::Programs;
 use super::machine::Pinned;
-use super::probe::{Effort, prompt_params, repeat, stream_once};
+use super::one_component::OneComponent;
+use super::probe::{Effort, answer_requests, prompt_params, stream_once};
 use super::results::median;
 
 /// The name that `--only` matches.
@@ -154,11 +151,7 @@ fn measure_all(
 }
 
 /// A chain with one component.
-struct Measured {
-    chain: Chain,
-    session: String,
-    params: String,
-}
+struct Measured(OneComponent);
 
 impl Measured {
     fn start(
@@ -168,33 +161,27 @@ impl Measured {
         stderr: &Path,
         folder: &Path,
     ) -> Result<Measured, String> {
-        let agent: PathBuf = programs.stubs.join("stub_agent");
         let component = component.replace("FOLDER", &folder.display().to_string());
-        let mut command = Command::new(&programs.ours);
-        command.arg("agent").arg(component).arg(word(&agent));
-        // A developer's log filter would be measured too.
-        command.env_remove("RUST_LOG").env("XDG_STATE_HOME", folder);
-        let mut chain = Chain::start(command, stderr, effort.limit * 10)?;
-        let session = chain.session()?;
-        let params = prompt_params(&session, "How do I read a file line by line?");
-        let mut measured = Measured { chain, session, params };
+        let limit = effort.limit * 10;
+        let chain = OneComponent::start(programs, Some(&component), folder, stderr, limit)?;
+        let mut measured = Measured(chain);
         measured.turn()?;
         Ok(measured)
     }
 
     /// The agent names many terminals.
     fn learn_ids(&mut self) -> Result<(), String> {
-        let params = prompt_params(&self.session, &format!("ids {IDS}"));
-        self.chain.ask("session/prompt", &params).map(drop)
+        let params = prompt_params(&self.0.session, &format!("ids {IDS}"));
+        self.0.chain.ask("session/prompt", &params).map(drop)
     }
 
     /// The time of each message, in microseconds.
     fn turn(&mut self) -> Result<Times, String> {
-        let once = || self.chain.round_trip("session/prompt", &self.params);
-        let prompt = median(&repeat(Duration::ZERO, PROMPTS_IN_A_TURN, once)?) * 1e6 / 2.0;
+        let prompt = self.0.prompts(PROMPTS_IN_A_TURN)? / 2.0;
         let per_update = |time: Duration| time.as_secs_f64() * 1e6 / UPDATES_IN_A_TURN as f64;
-        let text = stream_once(&mut self.chain, &self.session, "stream", UPDATES_IN_A_TURN)?;
-        let tools = stream_once(&mut self.chain, &self.session, "tools", UPDATES_IN_A_TURN)?;
+        let OneComponent { chain, session, .. } = &mut self.0;
+        let text = stream_once(chain, session, "stream", UPDATES_IN_A_TURN)?;
+        let tools = stream_once(chain, session, "tools", UPDATES_IN_A_TURN)?;
         let [read, permission, terminal] = REQUESTS;
         Ok([
             prompt,
@@ -209,27 +196,9 @@ impl Measured {
     /// The time of each message of the agent's requests: a request or its answer.
     fn requests(&mut self, (kind, result): (&str, &str)) -> Result<f64, String> {
         let text = format!("ask {REQUESTS_IN_A_TURN} {kind}");
-        let params = prompt_params(&self.session, text.trim_end());
-        let (id, line) = self.chain.request("session/prompt", &params);
-        let begin = Instant::now();
-        self.chain.send(line.as_bytes())?;
-        let mut answered = 0;
-        self.chain.read(|line, replies| {
-            let frame =
-                Frame::split(line).ok_or_else(|| format!("not a message: {}", preview(line)))?;
-            let (Some(_), Some(requested)) = (frame.method, frame.id) else {
-                return Ok(if result_of(line, id)?.is_some() { Next::Stop } else { Next::Read });
-            };
-            answered += 1;
-            replies.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-            replies.extend_from_slice(requested);
-            replies.extend_from_slice(format!(",\"result\":{result}}}\n").as_bytes());
-            Ok(Next::Read)
-        })?;
-        if answered != REQUESTS_IN_A_TURN {
-            return Err(format!("{answered} of {REQUESTS_IN_A_TURN} requests arrived"));
-        }
-        Ok(begin.elapsed().as_secs_f64() * 1e6 / REQUESTS_IN_A_TURN as f64 / 2.0)
+        let params = prompt_params(&self.0.session, text.trim_end());
+        let time = answer_requests(&mut self.0.chain, &params, REQUESTS_IN_A_TURN, result)?;
+        Ok(time.as_secs_f64() * 1e6 / 2.0)
     }
 }
 

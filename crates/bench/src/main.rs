@@ -6,6 +6,7 @@
 //! - [`chain`]: one running chain, with the benchmark as its editor
 //! - [`probe`], [`tool`]: the measurements; [`proxy_cost`]: what one proxy adds to a prompt; [`component_cost`]: what
 //!   each built-in component adds to a message
+//! - [`one_component`]: the chain of these two
 //! - [`metric`], [`results`]: the metrics, and their figures from all rounds
 //! - [`target`], [`report`]: the targets for the figures, and `BENCHMARKS.md`
 //! - [`machine`]: CPU affinity, CPU time and memory
@@ -19,6 +20,7 @@ mod component_cost;
 mod contender;
 mod machine;
 mod metric;
+mod one_component;
 mod probe;
 mod proxy_cost;
 mod report;
@@ -120,7 +122,8 @@ fn measure_components(
 }
 
 fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path) -> BenchResults {
-    let probes: Vec<Probe> = Probe::ALL.into_iter().filter(|it| options.wants(it.name())).collect();
+    let probes = Probe::ALL.into_iter().filter(|(name, _)| options.wants(name));
+    let probes: Vec<Probe> = probes.map(|(_, probe)| probe).collect();
     if probes.is_empty() {
         return BenchResults::default();
     }
@@ -236,8 +239,10 @@ impl Options {
                 other => return Err(format!("unknown: {other}; `cargo xtask` lists the options")),
             }
         }
-        let mut names =
-            Probe::ALL.map(Probe::name).into_iter().chain([proxy_cost::NAME, component_cost::NAME]);
+        let mut names = Probe::ALL
+            .map(|(name, _)| name)
+            .into_iter()
+            .chain([proxy_cost::NAME, component_cost::NAME]);
         if !names.any(|it| options.wants(it)) {
             return Err("no measurement has this text in its name: `cargo xtask` lists them".into());
         }

@@ -1,7 +1,5 @@
 //! The metrics and their names.
 
-use super::probe::{SESSIONS, UPDATES_PER_SESSION};
-
 /// The metrics, in the order of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
@@ -31,54 +29,41 @@ pub enum Metric {
     ToolHttpGrowth,
 }
 
+/// The titles of the metrics, in the same order.
+const TITLES: [&str; 24] = [
+    "Start-up, to the answer to `initialize` (ms)",
+    "Prompt round trip, median (µs)",
+    "Prompt round trip, 99th percentile (µs)",
+    "Prompt round trip on one CPU, median (µs)",
+    "Prompt round trip on one CPU, 99th percentile (µs)",
+    "Streaming (updates per second)",
+    "Streaming on one CPU (updates per second)",
+    "CPU seconds of the conductor per 100,000 updates",
+    "CPU seconds of the conductor per 100,000 updates, on one CPU",
+    "Peak memory of the conductor while streaming (MiB)",
+    "Prompt of 1 MiB, to its answer (ms)",
+    "Prompt of 8 MiB, to its answer (ms)",
+    "Request of the agent to the editor, round trip (µs)",
+    "64 prompts at once, 20 updates each, to the last answer (ms)",
+    "Tool call through the bridge, median (µs)",
+    "Tool call through the bridge, 99th percentile (µs)",
+    "Tool call through the bridge on one CPU, median (µs)",
+    "Tool call through the bridge on one CPU, 99th percentile (µs)",
+    "Tool call through the bridge over HTTP, median (µs)",
+    "Tool call through the bridge over HTTP on one CPU, median (µs)",
+    "Peak memory of the conductor after 10,000 tool calls (MiB)",
+    "Growth of the conductor between tool calls 1,000 and 10,000 (MiB)",
+    "Peak memory of the conductor after 10,000 tool calls over HTTP (MiB)",
+    "Growth of the conductor between tool calls 1,000 and 10,000 over HTTP (MiB)",
+];
+
 impl Metric {
-    pub fn title(self) -> String {
-        let title = match self {
-            Self::StartUp => "Start-up, to the answer to `initialize` (ms)",
-            Self::Prompt => "Prompt round trip, median (µs)",
-            Self::PromptTail => "Prompt round trip, 99th percentile (µs)",
-            Self::PromptPinned => "Prompt round trip on one CPU, median (µs)",
-            Self::PromptTailPinned => "Prompt round trip on one CPU, 99th percentile (µs)",
-            Self::Stream => "Streaming (updates per second)",
-            Self::StreamPinned => "Streaming on one CPU (updates per second)",
-            Self::Cpu => "CPU seconds of the conductor per 100,000 updates",
-            Self::CpuPinned => "CPU seconds of the conductor per 100,000 updates, on one CPU",
-            Self::Memory => "Peak memory of the conductor while streaming (MiB)",
-            Self::Prompt1MiB => "Prompt of 1 MiB, to its answer (ms)",
-            Self::Prompt8MiB => "Prompt of 8 MiB, to its answer (ms)",
-            Self::AgentAsks => "Request of the agent to the editor, round trip (µs)",
-            Self::Tool => "Tool call through the bridge, median (µs)",
-            Self::ToolTail => "Tool call through the bridge, 99th percentile (µs)",
-            Self::ToolPinned => "Tool call through the bridge on one CPU, median (µs)",
-            Self::ToolTailPinned => "Tool call through the bridge on one CPU, 99th percentile (µs)",
-            Self::ToolHttp => "Tool call through the bridge over HTTP, median (µs)",
-            Self::ToolHttpPinned => {
-                "Tool call through the bridge over HTTP on one CPU, median (µs)"
-            }
-            Self::ToolMemory => "Peak memory of the conductor after 10,000 tool calls (MiB)",
-            Self::ToolGrowth => "Growth of the conductor between tool calls 1,000 and 10,000 (MiB)",
-            Self::ToolHttpMemory => {
-                "Peak memory of the conductor after 10,000 tool calls over HTTP (MiB)"
-            }
-            Self::ToolHttpGrowth => {
-                "Growth of the conductor between tool calls 1,000 and 10,000 over HTTP (MiB)"
-            }
-            Self::Sessions => {
-                return format!(
-                    "{SESSIONS} prompts at once, {UPDATES_PER_SESSION} updates each, to the last answer (ms)"
-                );
-            }
-        };
-        title.to_owned()
+    pub fn title(self) -> &'static str {
+        TITLES[self as usize]
     }
 
-    /// Whether more is better. For all other metrics, less is better.
-    pub fn more_is_better(self) -> bool {
-        matches!(self, Self::Stream | Self::StreamPinned)
-    }
-
-    /// How many times as good `a` is as `b`.
+    /// How many times as good `a` is as `b`. For all metrics but two, less is better.
     pub fn advantage(self, a: f64, b: f64) -> f64 {
-        if self.more_is_better() { a / b } else { b / a }
+        if matches!(self, Self::Stream | Self::StreamPinned) { a / b } else { b / a }
     }
 }

@@ -59,48 +59,33 @@ pub enum Probe {
     ToolMemory { transport: Transport },
 }
 
-pub const SESSIONS: usize = 64;
-pub const UPDATES_PER_SESSION: u64 = 20;
+// The title of the metric has these numbers.
+const SESSIONS: usize = 64;
+const UPDATES_PER_SESSION: u64 = 20;
 const ASKS_PER_PROMPT: u64 = 100;
 
 impl Probe {
-    pub const ALL: [Self; 15] = [
-        Self::StartUp,
-        Self::Prompt { pinned: false },
-        Self::Prompt { pinned: true },
-        Self::Stream { pinned: false },
-        Self::Stream { pinned: true },
-        Self::BigPrompt { mebibytes: 1 },
-        Self::BigPrompt { mebibytes: 8 },
-        Self::AgentAsks,
-        Self::Sessions,
-        Self::Tool { transport: Transport::Stdio, pinned: false },
-        Self::Tool { transport: Transport::Stdio, pinned: true },
-        Self::Tool { transport: Transport::Http, pinned: false },
-        Self::Tool { transport: Transport::Http, pinned: true },
-        Self::ToolMemory { transport: Transport::Stdio },
-        Self::ToolMemory { transport: Transport::Http },
+    /// All measurements, with the names that `--only` matches.
+    pub const ALL: [(&str, Self); 15] = [
+        ("start-up", Self::StartUp),
+        ("prompt-unpinned", Self::Prompt { pinned: false }),
+        ("prompt-pinned", Self::Prompt { pinned: true }),
+        ("stream-unpinned", Self::Stream { pinned: false }),
+        ("stream-pinned", Self::Stream { pinned: true }),
+        ("big-1", Self::BigPrompt { mebibytes: 1 }),
+        ("big-8", Self::BigPrompt { mebibytes: 8 }),
+        ("asks", Self::AgentAsks),
+        ("sessions", Self::Sessions),
+        ("tool-unpinned", Self::Tool { transport: Transport::Stdio, pinned: false }),
+        ("tool-pinned", Self::Tool { transport: Transport::Stdio, pinned: true }),
+        ("tool-http-unpinned", Self::Tool { transport: Transport::Http, pinned: false }),
+        ("tool-http-pinned", Self::Tool { transport: Transport::Http, pinned: true }),
+        ("tool-memory", Self::ToolMemory { transport: Transport::Stdio }),
+        ("tool-http-memory", Self::ToolMemory { transport: Transport::Http }),
     ];
 
-    /// The name that `--only` matches.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::StartUp => "start-up",
-            Self::Prompt { pinned: false } => "prompt-unpinned",
-            Self::Prompt { pinned: true } => "prompt-pinned",
-            Self::Stream { pinned: false } => "stream-unpinned",
-            Self::Stream { pinned: true } => "stream-pinned",
-            Self::BigPrompt { mebibytes: 1 } => "big-1",
-            Self::BigPrompt { .. } => "big-8",
-            Self::AgentAsks => "asks",
-            Self::Sessions => "sessions",
-            Self::Tool { transport: Transport::Stdio, pinned: false } => "tool-unpinned",
-            Self::Tool { transport: Transport::Stdio, pinned: true } => "tool-pinned",
-            Self::Tool { transport: Transport::Http, pinned: false } => "tool-http-unpinned",
-            Self::Tool { transport: Transport::Http, pinned: true } => "tool-http-pinned",
-            Self::ToolMemory { transport: Transport::Stdio } => "tool-memory",
-            Self::ToolMemory { transport: Transport::Http } => "tool-http-memory",
-        }
+        Self::ALL.into_iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
     }
 
     pub fn is_pinned(self) -> bool {
@@ -244,13 +229,8 @@ fn big_prompt(
     let text = TEXT.repeat(mebibytes * 1024 * 1024 / TEXT.len() + 1);
     let params = prompt_params(&chain.session()?, &text);
     let mut once = || {
-        let (id, line) = chain.request("session/prompt", &params);
         let begin = Instant::now();
-        chain.send(line.as_bytes())?;
-        chain.read(|line, _| {
-            Ok(if result_of(line, id)?.is_some() { Next::Stop } else { Next::Read })
-        })?;
-        Ok(begin.elapsed())
+        chain.ask("session/prompt", &params).map(|_| begin.elapsed())
     };
     once()?;
     let times = repeat(effort.budget, 2, once)?;
@@ -260,30 +240,40 @@ fn big_prompt(
 
 fn agent_asks(mut chain: Chain, effort: Effort) -> Result<Vec<(Metric, f64)>, String> {
     let params = prompt_params(&chain.session()?, &format!("ask {ASKS_PER_PROMPT}"));
-    let once = || {
-        let (id, line) = chain.request("session/prompt", &params);
-        let begin = Instant::now();
-        chain.send(line.as_bytes())?;
-        let mut asks = 0;
-        chain.read(|line, replies| {
-            let frame =
-                Frame::split(line).ok_or_else(|| format!("not a message: {}", preview(line)))?;
-            let (Some(_), Some(asked)) = (frame.method, frame.id) else {
-                return Ok(if result_of(line, id)?.is_some() { Next::Stop } else { Next::Read });
-            };
-            asks += 1;
-            replies.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-            replies.extend_from_slice(asked);
-            replies.extend_from_slice(b",\"result\":{\"content\":\"fn main() {}\"}}\n");
-            Ok(Next::Read)
-        })?;
-        if asks != ASKS_PER_PROMPT {
-            return Err(format!("{asks} of {ASKS_PER_PROMPT} requests arrived"));
-        }
-        Ok(begin.elapsed() / ASKS_PER_PROMPT as u32)
-    };
+    let result = r#"{"content":"fn main() {}"}"#;
+    let once = || answer_requests(&mut chain, &params, ASKS_PER_PROMPT, result);
     let times = repeat(effort.budget, 3, once)?;
     Ok(vec![(Metric::AgentAsks, median(&times) * 1e6)])
+}
+
+/// Sends a prompt during which the agent sends `expected` requests, and answers all with this result. Returns the time of
+/// one request.
+pub fn answer_requests(
+    chain: &mut Chain,
+    params: &str,
+    expected: u64,
+    result: &str,
+) -> Result<Duration, String> {
+    let (id, line) = chain.request("session/prompt", params);
+    let begin = Instant::now();
+    chain.send(line.as_bytes())?;
+    let mut requests = 0;
+    chain.read(|line, replies| {
+        let frame =
+            Frame::split(line).ok_or_else(|| format!("not a message: {}", preview(line)))?;
+        let (Some(_), Some(requested)) = (frame.method, frame.id) else {
+            return Ok(if result_of(line, id)?.is_some() { Next::Stop } else { Next::Read });
+        };
+        requests += 1;
+        replies.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        replies.extend_from_slice(requested);
+        replies.extend_from_slice(format!(",\"result\":{result}}}\n").as_bytes());
+        Ok(Next::Read)
+    })?;
+    match requests == expected {
+        true => Ok(begin.elapsed() / expected as u32),
+        false => Err(format!("{requests} of {expected} requests arrived")),
+    }
 }
 
 fn sessions(mut chain: Chain, effort: Effort) -> Result<Vec<(Metric, f64)>, String> {

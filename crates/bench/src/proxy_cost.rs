@@ -5,13 +5,12 @@
 //! the chain without a proxy in the same turn. All chains are started anew several times.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::chain::Chain;
 use super::contender::{Programs, word};
 use super::machine::Pinned;
-use super::probe::{Effort, prompt_params, repeat};
+use super::one_component::OneComponent;
+use super::probe::Effort;
 use super::results::median;
 
 /// The name that `--only` matches.
@@ -128,16 +127,11 @@ fn measure_chains(
     effort: Effort,
     stderr: &Path,
 ) -> Result<(), String> {
-    let start = |component: Option<&String>| -> Result<Prompts, String> {
-        let mut command = Command::new(&programs.ours);
-        command.arg("agent").args(component).arg(word(&programs.stubs.join("stub_agent")));
-        // A developer's log filter would be measured too.
-        command.env_remove("RUST_LOG");
-        let mut chain = Chain::start(command, stderr, effort.limit)?;
-        let params = prompt_params(&chain.session()?, "How do I read a file line by line?");
-        let mut prompts = Prompts { chain, params };
-        prompts.turn(4 * PROMPTS_IN_A_TURN)?;
-        Ok(prompts)
+    let start = |component: Option<&str>| -> Result<OneComponent, String> {
+        let folder = std::env::temp_dir();
+        let mut chain = OneComponent::start(programs, component, &folder, stderr, effort.limit)?;
+        chain.prompts(4 * PROMPTS_IN_A_TURN)?;
+        Ok(chain)
     };
     let failed = |kind: Kind| move |why: String| format!("{}: {why}", kind.title());
     let mut without = start(None)?;
@@ -147,25 +141,11 @@ fn measure_chains(
     }
     let begin = Instant::now();
     while begin.elapsed() < effort.budget {
-        let base = without.turn(PROMPTS_IN_A_TURN)?;
+        let base = without.prompts(PROMPTS_IN_A_TURN)?;
         costs.without.push(base);
         for (chain, (kind, figures)) in chains.iter_mut().zip(&mut costs.added) {
-            figures.push(chain.turn(PROMPTS_IN_A_TURN).map_err(failed(*kind))? - base);
+            figures.push(chain.prompts(PROMPTS_IN_A_TURN).map_err(failed(*kind))? - base);
         }
     }
     Ok(())
-}
-
-/// A chain and the prompt that it gets again and again.
-struct Prompts {
-    chain: Chain,
-    params: String,
-}
-
-impl Prompts {
-    /// The median round trip of some prompts, in microseconds.
-    fn turn(&mut self, prompts: usize) -> Result<f64, String> {
-        let once = || self.chain.round_trip("session/prompt", &self.params);
-        Ok(median(&repeat(Duration::ZERO, prompts, once)?) * 1e6)
-    }
 }

@@ -6,9 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::dependencies::{self, cargo_home};
-use super::{Release, notices, root, sbom};
-use crate::tool::{at, output_of, run};
+use super::{Release, dependencies, notices, sbom};
+use crate::tool::{at, cargo_home, copy, output_of, root, run, write};
 
 /// The shells, and the file names of their completions.
 const COMPLETIONS: [(&str, &str); 5] = [
@@ -37,14 +36,11 @@ impl Archive<'_> {
     pub fn write(&self, out: &Path) -> Result<[String; 2], String> {
         let name = self.release.archive_name(self.target);
         let folder = out.join(&name);
-        if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(at(&folder))?;
-        }
+        let _ = fs::remove_dir_all(&folder);
         self.write_folder(&folder)?;
         check_paths(&folder)?;
         let sbom = format!("{name}.cdx.json");
-        let from = folder.join("sbom.cdx.json");
-        fs::copy(&from, out.join(&sbom)).map_err(at(&from))?;
+        copy(&folder.join("sbom.cdx.json"), &out.join(&sbom))?;
         pack(out, &name, &self.release.seconds)?;
         fs::remove_dir_all(&folder).map_err(at(&folder))?;
         Ok([format!("{name}.tar.gz"), sbom])
@@ -52,35 +48,28 @@ impl Archive<'_> {
 
     /// Writes the files of the archive.
     fn write_folder(&self, folder: &Path) -> Result<(), String> {
-        let (completions, manual) = (folder.join("completions"), folder.join("man/man1"));
-        for folder in [&completions, &manual] {
-            fs::create_dir_all(folder).map_err(at(folder))?;
-        }
         let program = folder.join("conductor");
-        fs::copy(self.program, &program).map_err(at(self.program))?;
+        copy(self.program, &program)?;
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).map_err(at(&program))?;
         for document in DOCUMENTS {
-            fs::copy(document, folder.join(document)).map_err(at(Path::new(document)))?;
+            copy(Path::new(document), &folder.join(document))?;
         }
         for (shell, file) in COMPLETIONS {
             let text = output_of(Command::new(self.own_program).args(["completions", shell]))?;
-            write(&completions.join(file), &text)?;
+            write(&folder.join("completions").join(file), text)?;
         }
-        write_manual(self.own_program, &manual)?;
+        let manual = folder.join("man/man1");
+        fs::create_dir_all(&manual).map_err(at(&manual))?;
+        output_of(Command::new(self.own_program).args(["man", "--dir"]).arg(&manual))?;
         let dependencies = dependencies::read(self.target)?;
-        write(&folder.join("THIRD-PARTY-LICENSES.txt"), &notices::text(&dependencies)?)?;
-        write(&folder.join("RUST-STANDARD-LIBRARY.html"), &notices::standard_library()?)?;
+        write(&folder.join("THIRD-PARTY-LICENSES.txt"), notices::text(&dependencies)?)?;
+        write(&folder.join("RUST-STANDARD-LIBRARY.html"), notices::standard_library()?)?;
         let sum = checksums(folder, &["conductor".to_owned()])?;
         let sum = sum.split(' ').next().unwrap_or_default();
         let bom = sbom::document(self.release, self.target, &dependencies, &rust_version()?, sum);
         sbom::check(&bom)?;
-        write(&folder.join("sbom.cdx.json"), &format!("{bom:#}\n"))
+        write(&folder.join("sbom.cdx.json"), format!("{bom:#}\n"))
     }
-}
-
-/// Writes the manual pages into a folder.
-fn write_manual(program: &Path, folder: &Path) -> Result<(), String> {
-    output_of(Command::new(program).args(["man", "--dir"]).arg(folder)).map(drop)
 }
 
 /// Packs a folder with files of the same age, owner and order as on every other machine, and compresses it.
@@ -101,7 +90,7 @@ pub fn checksums(folder: &Path, names: &[String]) -> Result<String, String> {
 
 /// Checks that no file names the folders of the sources on this machine.
 fn check_paths(folder: &Path) -> Result<(), String> {
-    for place in [root()?.to_owned(), cargo_home()?] {
+    for place in [root().to_owned(), cargo_home()?] {
         let mut grep = Command::new("grep");
         grep.args(["--recursive", "--files-with-matches", "--fixed-strings", "--regexp"]);
         // It fails if no file matches.
@@ -117,8 +106,4 @@ fn rust_version() -> Result<String, String> {
     let text = output_of(Command::new("rustc").arg("--version"))?;
     let version = text.split_whitespace().nth(1);
     version.map(str::to_owned).ok_or_else(|| format!("rustc --version printed {text}"))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(at(path))
 }

@@ -1,12 +1,11 @@
 //! Builds the static programs of a release.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::dependencies::cargo_home;
-use super::{Release, root};
+use super::Release;
 use crate::cache::{CachedBuilds, Profile};
-use crate::tool::{cargo, output_of};
+use crate::tool::{built_program, cargo, cargo_home, root};
 
 /// Where the paths of this machine would be in a program, it has these instead.
 const SOURCES: &str = "/conductor";
@@ -28,17 +27,12 @@ impl Builder<'_> {
     pub fn program(&self, target: &str) -> Result<PathBuf, String> {
         let mut build = Command::new(cargo());
         build.args(["build", "--locked", "--package", "acp-conductor", "--bin", "conductor"]);
-        build.args(["--target", target, "--message-format", "json-render-diagnostics"]);
+        build.args(["--target", target]);
         if self.profile == Profile::Release {
             build.arg("--release");
         }
         self.configure(&mut build)?;
-        let output = output_of(build.stderr(Stdio::inherit()))?;
-        let mut built = output.lines().filter_map(|line| {
-            let message: serde_json::Value = serde_json::from_str(line).ok()?;
-            message["executable"].as_str().map(PathBuf::from)
-        });
-        built.next_back().ok_or_else(|| format!("cargo built no program for {target}"))
+        built_program(&mut build)
     }
 
     /// Makes a Cargo command compile as for a release.
@@ -71,7 +65,7 @@ fn flags(profile: Profile) -> Result<Vec<String>, String> {
         format!("--remap-path-prefix={}={DEPENDENCIES}", cargo_home()?.display()),
     ];
     if profile == Profile::Release {
-        flags.push(format!("--remap-path-prefix={}={SOURCES}", root()?.display()));
+        flags.push(format!("--remap-path-prefix={}={SOURCES}", root().display()));
     }
     Ok(flags)
 }

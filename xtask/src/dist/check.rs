@@ -7,17 +7,16 @@ mod cases;
 mod guide;
 mod server;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, id};
 use std::{env, fs};
 
 use super::build::Builder;
-use super::{INSTALL_SCRIPT, Release, SUMS, TARGETS, enter_root, host_target, read, sbom};
+use super::{INSTALL_SCRIPT, Release, SUMS, TARGETS, host_target, sbom};
 use crate::cache::{CachedBuilds, Profile};
 use crate::platforms;
-use crate::tool::{at, ensure_all_installed, output_of, run};
+use crate::tool::{at, ensure_all_installed, enter_root, expect, output_of, read, root, run};
 use bare_system::BareSystem;
-use cases::InstallTest;
 
 /// Installs the programs that the check needs, and makes the bare Debian system.
 pub fn install_tools() -> Result<(), String> {
@@ -35,7 +34,8 @@ pub fn install_tools() -> Result<(), String> {
 /// Checks everything.
 pub fn run_all() -> Result<(), String> {
     enter_root()?;
-    run(Command::new("shellcheck").args(["--shell=sh", INSTALL_SCRIPT]))?;
+    let cases = root().join("xtask/src/dist/check/cases.sh");
+    run(Command::new("shellcheck").args(["--shell=sh", INSTALL_SCRIPT]).arg(cases))?;
     platforms::install_targets(&TARGETS)?;
     let folder = env::temp_dir().join(format!("conductor-dist-{}", id()));
     let checked = check_in(&folder);
@@ -47,24 +47,22 @@ fn check_in(folder: &Path) -> Result<(), String> {
     let builds = CachedBuilds::open()?;
     let release = Release::read()?;
     let builder = Builder { profile: Profile::Dev, cache: Some(&builds), release: &release };
-    let targets = TARGETS.map(str::to_owned);
     let (first, second) = (folder.join("release"), folder.join("again"));
     for out in [&first, &second] {
-        super::write_release(&release, &builder, &targets, "notes\n", out)?;
+        super::write_release(&release, &builder, &TARGETS, "notes\n", out)?;
     }
     println!("the same commit gives the same bytes");
     run(Command::new("diff").arg("--recursive").args([&first, &second]))?;
     println!("the checksums and SBOMs are valid");
     run(Command::new("sha256sum").args(["--check", "--strict", SUMS]).current_dir(&first))?;
     for target in TARGETS {
-        let path = first.join(format!("{}.cdx.json", release.archive_name(target)));
-        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        let text = read(first.join(format!("{}.cdx.json", release.archive_name(target))))?;
         sbom::check(&serde_json::from_str(&text).map_err(|error| format!("the SBOM: {error}"))?)?;
     }
     emulate(&release, &first)?;
     try_shells(&release, &first)?;
     let system = BareSystem::unpack(&folder.join("debian"))?;
-    InstallTest::new(&release, &system, &first)?.run_all()?;
+    cases::run_all(&release, &system, &first)?;
     let page = read("docs/install.md")?;
     guide::check_page(&release, &system, &first, &page)?;
     guide::check_source_installs(&builder, &folder.join("source"), &page)
@@ -78,7 +76,7 @@ fn emulate(release: &Release, out: &Path) -> Result<(), String> {
     let folder = out.with_file_name("emulated");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
     run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&folder))?;
-    let program: PathBuf = folder.join(&name).join("conductor");
+    let program = folder.join(&name).join("conductor");
     let output = |arguments: &[&str]| {
         output_of(Command::new(emulator()?).arg(&program).args(arguments).env("HOME", &folder))
     };
@@ -123,8 +121,4 @@ fn emulated_target() -> Result<&'static str, String> {
 fn emulator() -> Result<String, String> {
     let machine = emulated_target()?.split('-').next().unwrap_or_default();
     Ok(format!("qemu-{machine}-static"))
-}
-
-fn expect(found: &str, words: &str) -> Result<(), String> {
-    if found.contains(words) { Ok(()) } else { Err(format!("expected {words:?} in:\n{found}")) }
 }

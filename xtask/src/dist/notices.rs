@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::dependencies::Dependency;
-use crate::tool::{at, output_of};
+use crate::tool::{at, output_of, read};
 
 /// The names with which the licence files of a crate begin.
 const LICENCE_FILES: [&str; 6] =
@@ -28,9 +28,9 @@ pub fn text(dependencies: &[Dependency]) -> Result<String, String> {
     let theirs: Vec<&Dependency> = dependencies.iter().filter(|it| !it.is_ours()).collect();
     for dependency in &theirs {
         let Dependency { name, version, license, repository, .. } = dependency;
-        let place = repository.as_deref().unwrap_or("https://crates.io");
+        let place = if repository.is_empty() { "https://crates.io" } else { repository };
         writeln!(text, "- {name} {version}: {license} ({place})").expect("a String");
-        let mut files = licence_files(&dependency.folder)?;
+        let mut files = licence_files(&dependency.folder()?)?;
         if files.is_empty() {
             files = standard_texts(license)?;
         }
@@ -60,8 +60,7 @@ pub fn text(dependencies: &[Dependency]) -> Result<String, String> {
         write!(text, "\n{LINE}\n{owner}\n{LINE}\n\n{before}").expect("a String");
         for file in files {
             let path = documents()?.join("licenses").join(format!("{file}.txt"));
-            text += "\n";
-            text += &fs::read_to_string(&path).map_err(at(&path))?;
+            text = text + "\n" + &read(path)?;
         }
     }
     Ok(text)
@@ -77,8 +76,7 @@ fn standard_texts(expression: &str) -> Result<Vec<PathBuf>, String> {
 
 /// The licences of the standard library, as Rust publishes them.
 pub fn standard_library() -> Result<String, String> {
-    let path = documents()?.join("COPYRIGHT-library.html");
-    fs::read_to_string(&path).map_err(at(&path))
+    read(documents()?.join("COPYRIGHT-library.html"))
 }
 
 /// The documents that are part of an installation of Rust.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Release;
 use super::dependencies::Dependency;
+use crate::tool::{list, text};
 
 /// The version of CycloneDX.
 const FORMAT: &str = "1.5";
@@ -22,48 +23,47 @@ pub fn document(
 ) -> Value {
     let main = dependencies.iter().find(|it| it.name == "acp-conductor");
     let main_url = main.map(Dependency::url).unwrap_or_default();
+    let (mut components, mut graph) = (Vec::new(), Vec::new());
+    let mut add = |url: &str, of: Value, uses: Value| {
+        let mut component = json!({ "type": "library", "bom-ref": url, "purl": url });
+        for (key, value) in of.as_object().into_iter().flatten() {
+            component[key] = value.clone();
+        }
+        components.push(component);
+        graph.push(json!({ "ref": url, "dependsOn": uses }));
+    };
     let standard_library = format!("pkg:generic/rust-std@{rust}");
-    let mut program = json!({
-        "type": "application",
-        "bom-ref": main_url,
-        "name": "conductor",
-        "version": release.version,
-        "purl": main_url,
-        "hashes": [{ "alg": "SHA-256", "content": program_sum }],
-    });
-    if let Some(main) = main {
-        describe(&mut program, main);
-    }
-    let others = dependencies.iter().filter(|it| it.url() != main_url);
-    let mut components: Vec<Value> = others.map(component).collect();
-    components.push(json!({
-        "type": "library",
-        "bom-ref": standard_library,
-        "name": "rust-std",
-        "version": rust,
-        "purl": standard_library,
-        "licenses": [{ "expression": "MIT OR Apache-2.0" }],
-    }));
-    components.extend(RUNTIME.iter().map(|(name, license)| {
-        json!({
-            "type": "library",
-            "bom-ref": format!("pkg:generic/{name}"),
-            "name": name,
-            "description": format!("the version that is part of rust-std {rust}"),
-            "purl": format!("pkg:generic/{name}"),
-            "licenses": [{ "expression": license }],
-        })
-    }));
-    let mut graph: Vec<Value> = Vec::new();
     for dependency in dependencies {
-        let mut uses = dependency.uses.clone();
-        uses.extend((dependency.url() == main_url).then(|| standard_library.clone()));
-        graph.push(json!({ "ref": dependency.url(), "dependsOn": uses }));
+        let Dependency { name, version, license, repository, checksum, .. } = dependency;
+        let (mut uses, url) = (dependency.uses.clone(), dependency.url());
+        let mut of = json!({ "name": name, "version": version, "scope": "required",
+            "licenses": [{ "expression": license }] });
+        if url == main_url {
+            uses.insert(standard_library.clone());
+            of["type"] = json!("application");
+            of["name"] = json!("conductor");
+        }
+        let sum = if url == main_url { Some(program_sum) } else { checksum.as_deref() };
+        if let Some(sum) = sum {
+            of["hashes"] = json!([{ "alg": "SHA-256", "content": sum }]);
+        }
+        if !repository.is_empty() {
+            of["externalReferences"] = json!([{ "type": "vcs", "url": repository }]);
+        }
+        add(&url, of, json!(uses));
     }
-    let runtime: Vec<String> =
-        RUNTIME.iter().map(|(name, _)| format!("pkg:generic/{name}")).collect();
-    graph.push(json!({ "ref": standard_library, "dependsOn": runtime }));
-    graph.extend(runtime.iter().map(|it| json!({ "ref": it, "dependsOn": [] })));
+    let runtime = RUNTIME.map(|(name, _)| format!("pkg:generic/{name}"));
+    let of = json!({ "name": "rust-std", "version": rust,
+        "licenses": [{ "expression": "MIT OR Apache-2.0" }] });
+    add(&standard_library, of, json!(runtime));
+    for (url, (name, license)) in runtime.iter().zip(RUNTIME) {
+        let description = format!("the version that is part of rust-std {rust}");
+        let licenses = json!([{ "expression": license }]);
+        let of = json!({ "name": name, "description": description, "licenses": licenses });
+        add(url, of, json!([]));
+    }
+    let program = components.iter().position(|it| it["bom-ref"] == main_url.as_str());
+    let program = program.map(|at| components.remove(at));
     json!({
         "$schema": format!("http://cyclonedx.org/schema/bom-{FORMAT}.schema.json"),
         "bomFormat": "CycloneDX",
@@ -86,33 +86,6 @@ pub fn document(
     })
 }
 
-fn component(dependency: &Dependency) -> Value {
-    let url = dependency.url();
-    let mut component = json!({
-        "type": "library",
-        "bom-ref": url,
-        "name": dependency.name,
-        "version": dependency.version,
-        "scope": "required",
-        "purl": url,
-    });
-    describe(&mut component, dependency);
-    if let Some(checksum) = &dependency.checksum {
-        component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
-    }
-    component
-}
-
-fn describe(component: &mut Value, dependency: &Dependency) {
-    component["licenses"] = json!([{ "expression": dependency.license }]);
-    if let Some(text) = &dependency.description {
-        component["description"] = json!(text);
-    }
-    if let Some(url) = &dependency.repository {
-        component["externalReferences"] = json!([{ "type": "vcs", "url": url }]);
-    }
-}
-
 /// Checks what the schema of CycloneDX requires of the parts that this SBOM uses.
 pub fn check(bom: &Value) -> Result<(), String> {
     let expect = |holds: bool, what: &str| match holds {
@@ -122,37 +95,33 @@ pub fn check(bom: &Value) -> Result<(), String> {
     expect(bom["bomFormat"] == "CycloneDX", "bomFormat")?;
     expect(bom["specVersion"] == FORMAT, "specVersion")?;
     expect(bom["version"].as_u64().is_some_and(|it| it >= 1), "version")?;
-    let timestamp = bom["metadata"]["timestamp"].as_str().unwrap_or_default();
+    let timestamp = text(&bom["metadata"]["timestamp"]);
     expect(timestamp.len() == 20 && timestamp.ends_with('Z'), "metadata.timestamp")?;
-    let no_components = || "the SBOM has no components".to_owned();
-    let others = bom["components"].as_array().ok_or_else(no_components)?;
+    expect(bom["components"].is_array(), "components")?;
     let mut references = Vec::new();
-    for component in others.iter().chain([&bom["metadata"]["component"]]) {
-        let name = component["name"].as_str().unwrap_or_default();
+    for component in list(&bom["components"]).chain([&bom["metadata"]["component"]]) {
+        let name = text(&component["name"]);
         expect(!name.is_empty(), "a component has no name")?;
-        let kind = component["type"].as_str();
-        expect(kind.is_some_and(|it| ["application", "library"].contains(&it)), name)?;
-        let expression = component["licenses"][0]["expression"].as_str();
-        expect(expression.is_some_and(|it| !it.is_empty() && !it.contains('/')), name)?;
-        let url = component["purl"].as_str();
-        expect(url.is_some_and(|it| it.starts_with("pkg:")), name)?;
-        for hash in component["hashes"].as_array().into_iter().flatten() {
-            let content = hash["content"].as_str().unwrap_or_default();
+        expect(["application", "library"].contains(&text(&component["type"])), name)?;
+        let expression = text(&component["licenses"][0]["expression"]);
+        expect(!expression.is_empty() && !expression.contains('/'), name)?;
+        expect(text(&component["purl"]).starts_with("pkg:"), name)?;
+        for hash in list(&component["hashes"]) {
+            let content = text(&hash["content"]);
             let hexadecimal =
                 content.len() == 64 && content.chars().all(|it| it.is_ascii_hexdigit());
             expect(hash["alg"] == "SHA-256" && hexadecimal, name)?;
         }
-        references.push(component["bom-ref"].as_str().unwrap_or_default());
+        references.push(text(&component["bom-ref"]));
     }
     let count = references.len();
     references.sort_unstable();
     references.dedup();
     expect(references.len() == count, "two components have the same bom-ref")?;
-    let graph = bom["dependencies"].as_array().cloned().unwrap_or_default();
+    let graph: Vec<&Value> = list(&bom["dependencies"]).collect();
     expect(graph.len() == count, "dependencies does not name each component once")?;
-    for node in &graph {
-        let uses = node["dependsOn"].as_array().into_iter().flatten();
-        for reference in uses.chain([&node["ref"]]) {
+    for node in graph {
+        for reference in list(&node["dependsOn"]).chain([&node["ref"]]) {
             let known = reference.as_str().is_some_and(|it| references.binary_search(&it).is_ok());
             expect(known, &format!("dependencies names {reference}, which is no component"))?;
         }
@@ -182,16 +151,12 @@ mod tests {
     fn the_sbom_lists_every_linked_crate_and_is_valid() {
         let bom = sample();
         check(&bom).expect("a valid SBOM");
-        let names: Vec<&str> = bom["components"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|it| it["name"].as_str())
-            .collect();
+        assert_eq!(bom["metadata"]["component"]["name"], "conductor");
+        let names: Vec<&str> = list(&bom["components"]).map(|it| text(&it["name"])).collect();
         for name in ["acp-wire", "acp-conductor-engine", "tokio", "clap", "rust-std", "musl"] {
             assert!(names.contains(&name), "{name} is not in {names:?}");
         }
-        for name in ["serde_derive", "testkit", "rmcp", "windows-sys"] {
+        for name in ["serde_derive", "testkit", "rmcp", "windows-sys", "conductor"] {
             assert!(!names.contains(&name), "{name} is not part of the program");
         }
         let tokio = &bom["components"][names.iter().position(|it| *it == "tokio").expect("tokio")];

@@ -31,7 +31,7 @@ pub struct NodeTests<'a> {
     /// The folder of the package, relative to the project.
     pub folder: &'a str,
     /// The test files, relative to the folder.
-    pub files: &'a [&'a str],
+    pub files: &'a [String],
     /// The folders that the tests read, apart from other test files.
     pub reads: &'a [&'a str],
     /// The programs that they run.
@@ -74,7 +74,7 @@ impl NodeTests<'_> {
             let name = format!("{}/{file}", self.folder);
             match records.find(&name, inputs.sum()) {
                 Some(record) => println!("{name}: not run; {record}"),
-                None => waiting.push((*file, name, inputs.sum())),
+                None => waiting.push((file.as_str(), name, inputs.sum())),
             }
         }
         println!(
@@ -105,9 +105,10 @@ impl NodeTests<'_> {
 
     fn run_many_times(&self) -> Result<(), String> {
         let mut failures = 0;
+        let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
         stress::beside_busy_loops(|| {
             for number in 1..=stress::TIMES {
-                let ran = self.run_files(self.files, None)?;
+                let ran = self.run_files(&files, None)?;
                 if let Err(error) = ran.status {
                     failures += 1;
                     let red = ran.results.iter().filter(|it| !it.passed);

@@ -21,13 +21,14 @@ const WITHOUT_PROGRAMS: [&str; 5] =
     ["acp-wire", "acp-conductor-router", "acp-conductor-mcp", "acp-conductor-engine", "fuzzing"];
 
 /// The files outside of its package that a test program reads when it runs. A test compares this list with the sources.
-const READS: [(&str, &[&str]); 8] = [
+const READS: [(&str, &[&str]); 9] = [
     ("acp-conductor::conductor", &["docs/errors.md"]),
     ("acp-conductor::configuration", &["docs"]),
     // Runs the commands of the guide in the whole project.
     ("acp-conductor::docs", &[""]),
     ("acp-conductor::errors", &["docs/errors.md"]),
     ("acp-conductor::interop", &["examples", "docs", "README.md"]),
+    ("bench::bench", &["BENCHMARKS.md"]),
     ("acp-conductor-web::acp_conductor_web", &["clients/typescript/src"]),
     ("fuzzing::corpus", &["fuzz"]),
     ("xtask::xtask", &[""]),
@@ -155,6 +156,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
 mod tests {
     use super::super::checkout;
     use super::*;
+    use crate::tool::root;
 
     /// The package and the test program of a source file, if it is known.
     fn owner(name: &Path) -> Option<(String, String)> {

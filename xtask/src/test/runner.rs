@@ -242,10 +242,11 @@ pub fn summary(done: &[StepResult], total: Duration) -> String {
     let failed = count(|it| *it == Outcome::Failed);
     let skipped = count(|it| matches!(it, Outcome::Skipped(_) | Outcome::NotRun));
     let passed = done.len() - failed - skipped;
+    let processor = time(done.iter().filter_map(|it| it.processor).sum());
+    let total = time(total);
     let _ = writeln!(
         text,
-        "  in {}; {recorded} steps were not run, because of their records",
-        time(total)
+        "  in {total}, {processor} of processor time; {recorded} steps have records and were not run"
     );
     // Programs that read the output know this form.
     let _ = write!(text, "{passed} passed, {failed} failed, {skipped} skipped");
@@ -406,7 +407,7 @@ mod tests {
   peers    FAILED   3 min 20 s, 6 min 40 s of processor time
   interop  skipped  needs peers
   walk     record   it passed before
-  in 3 min 22 s, 6 min 40 s of processor time; 1 steps were not run, because of their records
+  in 3 min 22 s, 6 min 40 s of processor time; 1 steps have records and were not run
 2 passed, 1 failed, 1 skipped";
         assert_eq!(text, expected);
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::test::node::{self, NodeTests};
 use crate::tool::{at, root, run};
-use crate::web::{Work, check_types, debug_program, found, modules, tests};
+use crate::web::{Work, check_types, debug_program, modules, tests};
 
 pub fn folder() -> PathBuf {
     root().join("clients/typescript")
@@ -38,8 +38,7 @@ fn run_all(filter: &str, work: Work) -> Result<(), String> {
         node.args(["--test", "--test-concurrency=2"]).env("CONDUCTOR_BIN", &program);
         node
     };
-    let (tests, scenarios) = (tests(&folder, "test")?, scenarios(&folder)?);
-    let files = [found(&tests, filter), found(&scenarios, filter)].concat();
+    let files = [tests(&folder, "test", filter)?, scenarios(&folder, filter)?].concat();
     // A test compares the library with the studio, which has a page.
     let reads = &["web", "crates/web/dist"];
     let programs = &[&*program];
@@ -53,13 +52,12 @@ fn run_all(filter: &str, work: Work) -> Result<(), String> {
 }
 
 /// The test files of the scenarios, each in its own folder.
-fn scenarios(folder: &Path) -> Result<Vec<String>, String> {
+fn scenarios(folder: &Path, filter: &str) -> Result<Vec<String>, String> {
     let all = folder.join("scenarios");
-    let mut found = Vec::new();
-    for entry in fs::read_dir(&all).map_err(at(&all))? {
-        let name = entry.map_err(at(&all))?.file_name().to_string_lossy().into_owned();
-        found.extend(tests(folder, &format!("scenarios/{name}"))?);
-    }
+    let names = fs::read_dir(&all).map_err(at(&all))?.flatten().map(|it| it.file_name());
+    let found =
+        names.map(|it| tests(folder, &format!("scenarios/{}", it.to_string_lossy()), filter));
+    let mut found = found.collect::<Result<Vec<_>, _>>()?.concat();
     found.sort();
     Ok(found)
 }

@@ -1,6 +1,5 @@
 //! A Debian system with nothing but the essential packages, and programs that download files.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -47,14 +46,6 @@ pub fn make() -> Result<PathBuf, String> {
     Ok(archive)
 }
 
-/// The result of a command in the system.
-#[derive(Debug)]
-pub struct Finished {
-    pub success: bool,
-    /// Standard output, then standard error.
-    pub text: String,
-}
-
 /// An unpacked system.
 #[derive(Debug)]
 pub struct BareSystem {
@@ -89,42 +80,15 @@ impl BareSystem {
         command
     }
 
-    /// Runs shell commands in the system.
-    pub fn run(&self, script: &str) -> Result<Finished, String> {
+    /// Runs shell commands that must succeed. Returns what they print.
+    pub fn succeed(&self, script: &str) -> Result<String, String> {
         let output = self.command(script).stdin(Stdio::null()).output();
         let output = output.map_err(|error| format!("unshare: {error}"))?;
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text).into_owned();
-        Ok(Finished { success: output.status.success(), text })
-    }
-
-    /// Runs shell commands that must succeed. Returns what they print.
-    pub fn succeed(&self, script: &str) -> Result<String, String> {
-        let done = self.run(script)?;
-        match done.success {
-            true => Ok(done.text),
-            false => Err(format!("this failed on the bare system: {script}\n{}", done.text)),
+        match output.status.success() {
+            true => Ok(text),
+            false => Err(format!("this failed on the bare system: {script}\n{text}")),
         }
-    }
-
-    /// The content of all files that an installation can change, by path in the system.
-    pub fn snapshot(&self) -> Result<BTreeMap<String, Vec<u8>>, String> {
-        let mut found = BTreeMap::new();
-        let mut folders: Vec<PathBuf> =
-            ["root", "tmp", "opt", "usr/local"].iter().map(|it| self.root.join(it)).collect();
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).map_err(at(&folder))?.flatten() {
-                let path = entry.path();
-                let kind = entry.file_type().map_err(at(&path))?;
-                if kind.is_dir() {
-                    folders.push(path);
-                } else if kind.is_file() {
-                    let content = fs::read(&path).map_err(at(&path))?;
-                    let path = path.strip_prefix(&self.root).unwrap_or(&path);
-                    found.insert(path.display().to_string(), content);
-                }
-            }
-        }
-        Ok(found)
     }
 }

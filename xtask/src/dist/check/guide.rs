@@ -5,12 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 use super::bare_system::BareSystem;
-use super::expect;
 use super::server::Server;
 use crate::dist::build::Builder;
-use crate::dist::{Release, host_target, root};
+use crate::dist::{Release, host_target};
 use crate::markdown;
-use crate::tool::{at, cargo, output_of, run};
+use crate::tool::{at, cargo, expect, output_of, root, run};
 
 const RELEASES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/releases");
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
@@ -63,7 +62,7 @@ pub fn check_source_installs(builder: &Builder, folder: &Path, page: &str) -> Re
         for word in line.split_whitespace().skip(1) {
             match word == REPOSITORY {
                 true => {
-                    let url = format!("file://{}", root()?.display());
+                    let url = format!("file://{}", root().display());
                     install.args([&url, "--rev", &builder.release.commit])
                 }
                 false => install.arg(word),
