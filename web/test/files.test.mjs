@@ -166,6 +166,59 @@ test('comments stand below their lines, and a reply reaches the component', asyn
   await one.waitFor({ state: 'detached' });
 });
 
+/** Keeps the answers of the program to replies back. Each call of the function gives one of them to the page. */
+async function holdReplies(page) {
+  const replies = new Set();
+  const held = [];
+  await page.routeWebSocket(/\/api\/link$/, (socket) => {
+    const server = socket.connectToServer();
+    socket.onMessage((text) => {
+      const { t, id, action } = JSON.parse(text);
+      if (t === 'do' && action.op === 'reply') replies.add(id);
+      server.send(text);
+    });
+    server.onMessage((text) => {
+      const messages = [JSON.parse(text)].flat();
+      const isHeld = (it) => it.t === 'done' && replies.has(it.id);
+      for (const it of messages.filter(isHeld)) held.push((outcome) => socket.send(JSON.stringify({ ...it, ...outcome })));
+      const others = messages.filter((it) => !isHeld(it));
+      if (others.length > 0) socket.send(JSON.stringify(others));
+    });
+  });
+  await page.reload();
+  await page.waitForSelector('[data-state="live"]', { state: 'attached' });
+  return async (outcome) => (await until(() => held.shift(), 'the answer to a reply'))(outcome);
+}
+
+test('while a reply is sent, the next key is for the comments, and the end of the reply does not take the focus', async (t) => {
+  const { page, agent } = await start(t);
+  const answer = await holdReplies(page);
+  for (const [id, line] of [['one', 4], ['two', 10]]) await agent.request('_scp/file_comment/show', comment(id, line));
+  await agent.request('_scp/ide_operation/open-file', { url: 'src/main.rs' });
+  const [one, two] = ['one', 'two'].map((id) => page.locator(`[data-thread=${id}]`));
+  await two.waitFor();
+  const reply = async (text) => {
+    await one.getByRole('button', { name: 'Reply' }).click();
+    await one.locator('textarea:focus').waitFor();
+    await page.keyboard.type(text);
+    await page.keyboard.press('Control+Enter');
+    await one.getByText('Sending…').waitFor();
+  };
+  await reply('Yes.');
+  await page.keyboard.press('n');
+  await until(async () => (await focused(page)) === 'two', 'the second thread');
+  await answer();
+  await one.locator('textarea').waitFor({ state: 'detached' });
+  assert.equal(await focused(page), 'two');
+
+  // A reply that was not sent is still there. It has the focus again if the person waits for it.
+  await reply('No.');
+  await answer({ error: 'the component is gone' });
+  await one.getByText('The reply was not sent: the component is gone').waitFor();
+  await one.locator('textarea:focus').waitFor();
+  assert.equal(await one.locator('textarea').inputValue(), 'No.');
+});
+
 const rename = (cwd) => ({ label: 'Rename greet', edits: [
   { url: `file://${cwd}/src/main.rs`, start: { line: 4, column: 8 }, end: { line: 4, column: 13 }, new_text: 'welcome' },
   { url: `file://${cwd}/README.md`, start: { line: 3 }, end: { line: 3 }, new_text: 'Other text.' },

@@ -249,13 +249,20 @@ export async function openStudio(studio, options = {}) {
   return page;
 }
 
+/**
+ * Waits until what has just come into view can be answered: until then, its buttons are disabled and look different.
+ * Every check of how a page looks begins with this.
+ */
+export const settled = (frame) => frame.waitForSelector('[data-ready="false"]', { state: 'detached' });
+
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 let axeSource;
 
 /** Checks the accessibility of a page, or of the part that `include` selects: no violation. */
 export async function axe(page, { include, frame = page } = {}) {
   axeSource ??= readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-  await frame.evaluate(axeSource);
+  await settled(frame);
+  if (!await frame.evaluate(() => 'axe' in globalThis)) await frame.evaluate(axeSource);
   const violations = await frame.evaluate(async ({ tags, part }) => {
     const result = await globalThis.axe.run(part ?? document, { runOnly: tags, iframes: false, resultTypes: ['violations'] });
     return result.violations.flatMap((it) => it.nodes.map((node) =>
@@ -266,6 +273,7 @@ export async function axe(page, { include, frame = page } = {}) {
 
 /** Checks that nothing makes the page wider than the window. */
 export async function fits(page) {
+  await settled(page);
   const wide = await page.evaluate(() => {
     if (document.documentElement.scrollWidth <= window.innerWidth) return [];
     return [...document.querySelectorAll('body *')].filter((it) => it.getBoundingClientRect().right > window.innerWidth + 1)
@@ -286,6 +294,7 @@ export async function picture(page, name, options = {}) {
   const folder = process.env.CONDUCTOR_PICTURES ?? join(root, 'target/pictures');
   await mkdir(folder, { recursive: true });
   const path = join(folder, `${name}.png`);
+  await Promise.all(page.frames().map((frame) => settled(frame).catch((error) => { if (!frame.isDetached()) throw error; })));
   await page.evaluate(() => document.fonts.ready.then(() => 0));
   await page.screenshot({ path, animations: 'disabled', caret: 'hide', ...options });
   return path;

@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Button } from '../parts/Button';
 import { Icon } from '../parts/Icon';
 import { Markdown } from '../parts/Markdown';
+import { focusIsLost } from '../base/focus';
 import { clock } from '../base/format';
 import { say } from '../base/live';
 import { reason } from './results';
@@ -53,6 +54,12 @@ export function ThreadCard(props: ThreadCardProps) {
     setWriting(false);
     card.current?.focus();
   };
+  /** While a reply is sent, and after it, the focus stays where the person has put it. */
+  const hasFocus = () => focusIsLost() || card.current?.contains(document.activeElement) === true;
+  const sent = () => {
+    setWriting(false);
+    if (hasFocus()) card.current?.focus();
+  };
   return (
     <section ref={card} class={`thread${props.current ? ' current' : ''}${props.orphaned ? ' orphaned' : ''}`} tabIndex={-1}
       data-thread={id} aria-label={`Comment on ${place}`} aria-keyshortcuts="r"
@@ -84,7 +91,8 @@ export function ThreadCard(props: ThreadCardProps) {
             </ol>
           )}
           {thread.canReply && (writing
-            ? <ReplyBox box={box} draft={props.draft} place={place} onReply={props.onReply} onStop={stop} />
+            ? <ReplyBox box={box} draft={props.draft} place={place} onReply={props.onReply} onStop={stop}
+              onSending={() => card.current?.focus()} onSent={sent} onFailed={() => hasFocus() && box.current?.focus()} />
             : <div class="thread-foot"><Button icon="reply" onClick={write} keys="r">Reply</Button></div>)}
         </>
       )}
@@ -98,6 +106,9 @@ function ReplyBox(props: {
   place: string;
   onReply: (text: string) => Promise<void>;
   onStop: () => void;
+  onSending: () => void;
+  onSent: () => void;
+  onFailed: () => void;
 }) {
   const [sending, setSending] = useState(false);
   const [failed, setFailed] = useState<string | null>(null);
@@ -111,13 +122,16 @@ function ReplyBox(props: {
     if (sending || !text.trim()) return;
     setSending(true);
     setFailed(null);
+    // The text cannot be changed any more: the next key is for the comments.
+    props.onSending();
     try {
       await props.onReply(text);
       props.draft.value = '';
       say('Reply sent');
-      if (shown.current) props.onStop();
+      if (shown.current) props.onSent();
     } catch (error) {
       setFailed(reason(error));
+      if (shown.current) props.onFailed();
     }
     if (shown.current) setSending(false);
   };
