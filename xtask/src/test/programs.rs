@@ -20,16 +20,18 @@ pub const BUILT: &str = "CONDUCTOR_TESTS_BUILT";
 const WITHOUT_PROGRAMS: [&str; 5] =
     ["acp-wire", "acp-conductor-router", "acp-conductor-mcp", "acp-conductor-engine", "fuzzing"];
 
-/// The files outside of its package that a test program reads when it runs. A test compares this list with the sources.
-const READS: [(&str, &[&str]); 9] = [
+/// The files that a test program reads when it runs, apart from the data in the folder of its package. A test compares this
+/// list with the sources.
+const READS: [(&str, &[&str]); 10] = [
     ("acp-conductor::conductor", &["docs/errors.md"]),
     ("acp-conductor::configuration", &["docs"]),
     // Runs the commands of the guide in the whole project.
     ("acp-conductor::docs", &[""]),
     ("acp-conductor::errors", &["docs/errors.md"]),
-    ("acp-conductor::interop", &["examples", "docs", "README.md"]),
+    ("acp-conductor::interop", &["examples", "docs/other-languages.md"]),
+    ("acp-conductor-components::components", &["crates/components/src"]),
     ("bench::bench", &["BENCHMARKS.md"]),
-    ("acp-conductor-web::acp_conductor_web", &["clients/typescript/src"]),
+    ("acp-conductor-web::web", &["clients/typescript/src"]),
     ("fuzzing::corpus", &["fuzz"]),
     ("xtask::xtask", &[""]),
 ];
@@ -71,7 +73,8 @@ impl TestProgram {
         let own = self.folder.strip_prefix(root).unwrap_or(&self.folder).to_string_lossy();
         let name = self.name();
         let more = READS.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, reads)| reads);
-        project.add_to(&mut inputs, &[&[&*own, "crates/testkit"], more].concat());
+        project.add_data_to(&mut inputs, Path::new(&*own));
+        project.add_to(&mut inputs, more);
         Ok(inputs.sum())
     }
 
@@ -104,6 +107,8 @@ pub fn build(arguments: &[&str]) -> Result<Built, String> {
         let Some(file) = message["executable"].as_str().map(PathBuf::from) else { continue };
         match message["profile"]["test"] == true {
             true => built.tests.push(test_program(&message, file)?),
+            // No test starts the programs of developers.
+            false if file.ends_with("xtask") || file.ends_with("bench") => {}
             false => built.programs.push(file),
         }
     }
@@ -142,9 +147,14 @@ fn test_program(message: &Value, file: PathBuf) -> Result<TestProgram, String> {
 
 /// The name in a manifest of this workspace. The identifiers of packages in Cargo's messages have several forms.
 fn package_name(manifest: &str) -> String {
-    let lines = manifest.lines().skip_while(|it| *it != "[package]");
+    name_in(manifest, "[package]").unwrap_or_default()
+}
+
+/// The first name after the heading of a table.
+fn name_in(manifest: &str, table: &str) -> Option<String> {
+    let lines = manifest.lines().skip_while(|it| *it != table);
     let mut names = lines.filter_map(|it| it.strip_prefix("name = "));
-    names.next().unwrap_or_default().trim_matches('"').to_owned()
+    names.next().map(|it| it.trim_matches('"').to_owned())
 }
 
 fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
@@ -163,23 +173,24 @@ mod tests {
         let words: Vec<&str> = name.iter().filter_map(|it| it.to_str()).collect();
         let ["crates", folder, kind, rest, ..] = words[..] else { return None };
         let manifest = root().join("crates").join(folder).join("Cargo.toml");
-        let package = package_name(&fs::read_to_string(manifest).ok()?);
+        let manifest = fs::read_to_string(manifest).ok()?;
+        let package = package_name(&manifest);
         let target = match kind {
             "tests" => rest.trim_end_matches(".rs").to_owned(),
             _ if words.ends_with(&["commands", "error_page.rs"]) => "conductor".to_owned(),
-            _ => package.replace('-', "_"),
+            _ => name_in(&manifest, "[lib]").unwrap_or_else(|| package.replace('-', "_")),
         };
         Some((package, target))
     }
 
     #[test]
-    fn a_test_that_reads_files_of_other_folders_is_in_the_list() {
+    fn a_test_that_reads_more_than_the_data_of_its_package_is_in_the_list() {
         let mut missing = Vec::new();
         for name in checkout::files(root()).expect("a git repository") {
             let text = fs::read_to_string(root().join(&name)).unwrap_or_default();
             let mut lines = text.lines().filter(|line| {
                 line.contains("CARGO_MANIFEST_DIR")
-                    && (line.contains("../..") || line.contains("/../"))
+                    && ["../..", "/../", "/src"].iter().any(|it| line.contains(it))
             });
             let Some((package, target)) = owner(&name).filter(|_| lines.next().is_some()) else {
                 continue;

@@ -234,6 +234,15 @@ impl Project {
         self.0.keys().map(PathBuf::as_path)
     }
 
+    /// Adds the files of a folder that the compiler does not read. What it reads is in the program.
+    pub fn add_data_to(&self, inputs: &mut Inputs, folder: &Path) {
+        let is_data = |name: &Path| name.extension().is_none_or(|it| it != "rs");
+        for (name, content) in self.0.iter().filter(|(it, _)| it.starts_with(folder) && is_data(it))
+        {
+            inputs.add(&(name, content));
+        }
+    }
+
     /// Adds the files below these paths, and their names. An empty path is the whole project. A path after `!` is left
     /// out.
     pub fn add_to(&self, inputs: &mut Inputs, paths: &[&str]) {
