@@ -17,7 +17,7 @@ use std::{env, thread};
 
 use runner::{Folder, Outcome, Progress, Step, StepResult, time};
 
-use crate::tool::{at, cargo, ensure_all_installed, ensure_installed, own_program, run};
+use crate::tool::{at, cargo, cargo_run, ensure_all_installed, ensure_installed, run};
 use crate::{
     demo, dist, fuzz, licences, packages, peers, picture, platforms, tidy, tool, vscode, walk, web,
     wine,
@@ -310,7 +310,7 @@ fn only(name: &str) -> Result<(), String> {
         }
         "interop" => tests(&[], |it| it.peers, Some(&empty_folder(&journals().join(name))?)),
         // Those that replay identically are removed, because they take hundreds of megabytes.
-        "replay" => run(own_program("testkit", "replay", &[]).arg("--remove").arg(journals()))
+        "replay" => run(cargo_run("testkit", "replay").arg("--remove").arg(journals()))
             .map_err(|error| format!("{error}: run the steps tests and interop first")),
         "quick-tests" => {
             test_programs()?;

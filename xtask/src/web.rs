@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use crate::tool::{at, cargo, copy_folder, ensure_all_installed, root, run};
+use crate::tool::{at, cargo, copy_folder, ensure_all_installed, root, run, target};
 use crate::vscode;
 
 pub const USAGE: &str = "\
@@ -153,10 +153,5 @@ fn pictures() -> Result<(), String> {
 /// Builds the program without optimisation, as the tests do. Returns its path.
 pub fn debug_program() -> Result<PathBuf, String> {
     run(Command::new(cargo()).args(["build", "--package", "acp-conductor"]).current_dir(root()))?;
-    Ok(target().join("debug/conductor"))
-}
-
-/// The folder in which Cargo builds.
-pub fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    Ok(target()?.join("debug/conductor"))
 }
