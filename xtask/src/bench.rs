@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cache::{Profile, PublishedCrate};
-use crate::tool::{cargo, own_program, root, run, run_here};
+use crate::tool::{cargo, root, run, run_here, target};
 use crate::{options, peers};
 
 /// The reference conductor.
@@ -35,7 +35,7 @@ pub fn run_command(arguments: &[String]) -> Result<(), String> {
         let packages = ["-p", "acp-conductor", "-p", "testkit", "-p", "bench"];
         run(Command::new(cargo()).args(["build", "--release"]).args(packages).current_dir(root()))?;
     }
-    let mut bench = own_program("bench", "bench", &["--release"]);
+    let mut bench = Command::new(target()?.join("release/bench"));
     let only = options.value("--only");
     // The benchmark of the components has no other contender.
     if !options.has("--no-reference") && only != Some("component-cost") {

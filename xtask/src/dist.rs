@@ -141,13 +141,8 @@ fn remove_earlier_files(out: &Path) -> Result<(), String> {
 
 /// Whether `cargo xtask dist` writes a file of this name.
 fn is_of_release(name: &str) -> bool {
-    let archive = || {
-        let stem = name.strip_prefix("conductor-")?;
-        let endings = ["", ".tar", ".tar.gz", ".cdx.json"];
-        let mut ends = TARGETS.iter().flat_map(|it| endings.map(|end| format!("-{it}{end}")));
-        Some(ends.any(|end| stem.ends_with(&end)))
-    };
-    [INSTALL_SCRIPT, NOTES, SUMS].contains(&name) || archive() == Some(true)
+    let is_of = |target| name.starts_with("conductor-") && name.contains(&format!("-{target}"));
+    [INSTALL_SCRIPT, NOTES, SUMS].contains(&name) || TARGETS.into_iter().any(is_of)
 }
 
 /// The platform whose program runs here. It writes the completions and manual pages.

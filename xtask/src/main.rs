@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         ["fuzz", ..] => fuzz::run(&arguments[1..]),
         ["mutants", ..] => mutants::run(&arguments[1..]),
         ["replay", ..] => {
-            tool::run_here(tool::own_program("testkit", "replay", &[]).args(&arguments[1..]))
+            tool::run_here(tool::cargo_run("testkit", "replay").args(&arguments[1..]))
         }
         ["walk", ..] => walk::run_walk(&arguments[1..]),
         ["web", ..] => web::run_command(&arguments[1..]),

@@ -171,16 +171,21 @@ pub fn built_program(build: &mut Command) -> Result<PathBuf, String> {
     built.next_back().ok_or_else(|| "cargo built no program".to_owned())
 }
 
+/// The folder in which Cargo builds.
+pub fn target() -> Result<PathBuf, String> {
+    Ok(text(&metadata(&["--no-deps"])?["target_directory"]).into())
+}
+
 /// Builds the release program and two test components. Returns their folder.
 pub fn release() -> Result<PathBuf, String> {
     run(Command::new(cargo()).args(RELEASE).current_dir(root()))?;
-    Ok(Path::new(text(&metadata(&["--no-deps"])?["target_directory"])).join("release"))
+    Ok(target()?.join("release"))
 }
 
-/// A program in `crates` that `cargo xtask` starts, as `cargo run` runs it with these options.
-pub fn own_program(package: &str, program: &str, options: &[&str]) -> Command {
+/// The command `cargo run` for a program of a private crate.
+pub fn cargo_run(package: &str, program: &str) -> Command {
     let mut command = Command::new(cargo());
-    command.args(["run", "--quiet", "--package", package, "--bin", program]).args(options);
+    command.args(["run", "--quiet", "--package", package, "--bin", program]);
     command.arg("--manifest-path").arg(root().join("Cargo.toml")).arg("--");
     command
 }

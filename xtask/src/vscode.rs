@@ -14,8 +14,8 @@ pub use tools::goose;
 use tools::{Node, Tools};
 
 use crate::test::node::{self, NodeTests};
-use crate::tool::{at, root, run};
-use crate::web::{Work, check_types, debug_program, modules, target, tests};
+use crate::tool::{at, root, run, target};
+use crate::web::{Work, check_types, debug_program, modules, tests};
 
 pub const USAGE: &str = "\
 vscode           check the types of the VS Code extension, build it, and write target/vscode/conductor.vsix
@@ -78,8 +78,8 @@ fn package(node: &Node) -> Result<PathBuf, String> {
     install_packages()?;
     check_types(&folder)?;
     run(node.command().arg("build.mjs").current_dir(&folder))?;
-    let package = target().join("vscode/conductor.vsix");
-    let place = target().join("vscode");
+    let place = target()?.join("vscode");
+    let package = place.join("conductor.vsix");
     fs::create_dir_all(&place).map_err(at(&place))?;
     let mut vsce = node.command();
     vsce.arg("node_modules/@vscode/vsce/vsce")

@@ -11,7 +11,7 @@ use std::{env, fs};
 use crate::test::flaky::RUN;
 use crate::test::node::{self, NodeTests};
 use crate::test::programs;
-use crate::tool::{at, cargo, copy_folder, ensure_all_installed, root, run};
+use crate::tool::{at, cargo, copy_folder, ensure_all_installed, root, run, target};
 use crate::vscode;
 
 pub const USAGE: &str = "\
@@ -181,13 +181,8 @@ pub fn debug_program() -> Result<PathBuf, String> {
     if env::var_os(RUN).is_some() {
         // Another choice of packages would have other features, and be built again.
         programs::build(&programs::BUILD)?;
-        return Ok(target().join("debug/conductor"));
+        return Ok(target()?.join("debug/conductor"));
     }
     run(Command::new(cargo()).args(["build", "--package", "acp-conductor"]).current_dir(root()))?;
-    Ok(target().join("debug/conductor"))
-}
-
-/// The folder in which Cargo builds.
-pub fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    Ok(target()?.join("debug/conductor"))
 }

@@ -15,7 +15,7 @@ use super::records::{Inputs, Records};
 use super::runner::{Folder, Reads, Step};
 use super::{DENY_WARNINGS, logs};
 use crate::places::index;
-use crate::tool::{at, cargo, ensure_all_installed, ensure_installed, own_program, root, run};
+use crate::tool::{at, cargo, cargo_run, ensure_all_installed, ensure_installed, root, run};
 use crate::{
     demo, dist, fuzz, licences, packages, peers, picture, platforms, tidy, tool, vscode, walk, web,
     wine,
@@ -487,7 +487,7 @@ fn replay_all() -> Result<(), String> {
         println!("no test of this run has started a chain: the tests have records");
         return Ok(());
     }
-    run(own_program("testkit", "replay", &[]).arg("--remove").arg(journals()))
+    run(cargo_run("testkit", "replay").arg("--remove").arg(journals()))
         .map_err(|error| format!("{error}: run the steps tests and interop first"))
 }
 

