@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { chainOf, entriesOf, entry, project, said, startEditor, when } from './help.mjs';
 import { later, Refusal, scripted } from './scripted.mjs';
+import { until } from './until.mjs';
 
 const values = [
   undefined,
@@ -318,7 +319,13 @@ test('thousands of requests, answers that are not read, and cancelled requests',
     agent.request('fs/read_text_file', { sessionId: session, path: join(folder, 'a.txt') }),
   );
   agent.peer.pause();
-  setTimeout(() => agent.peer.resume(), 200);
+  // The answers wait until the agent reads again.
+  const often = (check) => {
+    const timer = setInterval(check, 10);
+    return () => clearInterval(timer);
+  };
+  await until(often, () => agent.peer.readableLength >= agent.peer.readableHighWaterMark, 'answers that are not read');
+  agent.peer.resume();
   const answers = await Promise.all(reads);
   const refused = answers.filter((it) => it.error);
   assert.ok(

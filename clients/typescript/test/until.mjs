@@ -1,7 +1,8 @@
 // Waits for a fact, with a deadline.
 import assert from 'node:assert/strict';
 
-const deadline = 20_000;
+/** Long, because the tests share the machine. */
+const deadline = 60_000;
 
 /** Waits until `fact` returns something true, and returns it. `follow` gets a function to call after each change. */
 export function until(follow, fact, what) {

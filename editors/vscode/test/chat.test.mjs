@@ -79,6 +79,7 @@ test('a permission is refused and given by keys', async (t) => {
   await window.page.keyboard.press('Control+Backspace');
   await window.event('turn');
   assert.equal(await readFile(join(window.folder, 'notes.txt'), 'utf8'), 'first\nsecond\n');
+  await row.waitFor({ state: 'detached' });
   await composer.click();
   await window.page.keyboard.type('edit notes.txt third');
   await window.page.keyboard.press('Enter');

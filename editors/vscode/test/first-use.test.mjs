@@ -16,9 +16,7 @@ test('without the program, the chat says how to get it, and finds it later', asy
   const window = await openWindow(own, { t });
   const chat = await window.openChat();
   await window.event('no program');
-  const text = await chat.locator('body').innerText();
-  assert.match(text, /conductor/);
-  assert.match(text, /install/i);
+  for (const text of [/conductor/, /install/i]) await chat.locator('body', { hasText: text }).waitFor();
   await window.picture('no-program');
   // The person installs it where programs of a user are.
   await mkdir(join(own.home, '.local/bin'), { recursive: true });
@@ -119,8 +117,10 @@ test('without a chain, the person chooses one', async (t) => {
   await window.choose(/demo/i);
   await window.event('chain', (it) => it.state === 'running');
   await window.ask('hello', chat);
-  const settings = JSON.parse(await readFile(join(code.data, 'User/settings.json'), 'utf8'));
-  assert.match(JSON.stringify(settings['conductor.chain']), /demo-agent/);
+  await until(async () => {
+    const settings = JSON.parse(await readFile(join(code.data, 'User/settings.json'), 'utf8'));
+    return /demo-agent/.test(JSON.stringify(settings['conductor.chain']));
+  }, 'the chain in the settings');
 });
 
 test('chains of the configuration: the default comes first, a mistake and a project that is not trusted are shown', async (t) => {

@@ -16,13 +16,10 @@ export { atEnd, program, project, root } from '../../../web/test/harness.mjs';
 export { DEADLINE, EXTENSION_ID, extension, startServer } from './server.mjs';
 
 /** Waits until `fact` returns something true, and returns it. `fact` may fail until then. */
-export const until = (fact, what) => untilTrue(fact, what, DEADLINE);
+export const until = (fact, what, deadline = DEADLINE) => untilTrue(fact, what, deadline);
 
 /** A test that ends at the latest after some minutes: a promise that nobody keeps would stop all others. */
 export const test = (name, body) => nodeTest(name, { timeout: 4 * DEADLINE }, body);
-
-/** How long the programs of a window may take to end after it was closed. */
-const END = 10_000;
 
 let shared;
 
@@ -125,8 +122,17 @@ async function nothingRunsIn(server, folder) {
     }
   };
   let left = [];
-  await untilTrue(() => (left = server.processes('').filter(inside)).length === 0, 'the end of all programs', END).catch(() => {});
+  await untilTrue(() => (left = server.processes('').filter(inside)).length === 0, 'the end of all programs', DEADLINE).catch(() => {});
   assert.deepEqual(left, [], 'programs are left after the window was closed');
+}
+
+/** Waits until a page of the extension shows everything that it knows, if it is shown and has a connection. */
+async function isQuiet(frame) {
+  for (let it = frame; it.parentFrame(); it = it.parentFrame()) {
+    if (!(await (await it.frameElement()).isVisible())) return;
+  }
+  const isLive = () => (document.querySelector('[data-state]')?.dataset.state ?? 'live') === 'live';
+  if (await frame.evaluate(isLive)) await frame.evaluate(() => globalThis.__idle?.());
 }
 
 /** Waits until the first diagram of a panel is a picture. */
@@ -174,18 +180,30 @@ export class Window {
   async openFile(name) {
     await this.quick('Control+p', name, name.split('/').at(-1));
     await this.page.locator('.tab.active', { hasText: name.split('/').at(-1) }).waitFor();
-    await this.page.locator('.editor-instance .view-lines').first().waitFor();
+    await this.page.locator('.editor-instance .monaco-editor.focused .view-lines').first().waitFor();
   }
 
+  /** Opens a list at the top by a key, writes this text, and clicks this row once. */
   async quick(key, text, row) {
     const input = this.page.locator('.quick-input-widget input.input');
-    // A key that is pressed while a page of the extension starts may get lost, and such a page may take the focus.
+    await this.page.evaluate(() => {
+      window.clickedRow = false;
+      window.noticesRows ??= addEventListener('click', ({ target }) => {
+        if (target instanceof Element && target.closest('.quick-input-list .monaco-list-row')) window.clickedRow = true;
+      }, { capture: true }) ?? true;
+    });
     await until(async () => {
+      // A click may arrive although it was given up. What it has opened is no list to write this text into.
+      if (await this.page.evaluate(() => window.clickedRow)) return true;
+      // A key that is pressed while a page of the extension starts may get lost, and such a page may take the focus.
       if (!(await input.isVisible())) await this.page.keyboard.press(key);
-      await input.fill(text, { timeout: 2_000 });
-      await this.row(row).click({ timeout: 5_000 });
-      return true;
-    }, `the row ${row} of the palette`);
+      await input.fill(text, { timeout: DEADLINE / 12 });
+      const shown = await this.row(row).waitFor({ timeout: DEADLINE / 6 }).then(() => true, () => false);
+      if (shown) await this.row(row).click({ timeout: DEADLINE / 6 });
+      // The list may be older than the row. The same text would not change it, so it is opened anew.
+      else await this.page.keyboard.press('Escape');
+      return shown;
+    }, `the row ${row} of the palette`, 2 * DEADLINE);
     await until(async () => !(await input.isVisible()) || (await input.inputValue()) !== text, 'the end of the palette');
   }
 
@@ -342,10 +360,9 @@ export class Window {
     await this.page.waitForSelector('.monaco-workbench .activitybar a.action-label');
   }
 
-  /** Waits until the pages of the extension show everything that they know. A hidden page never draws. */
+  /** Waits until the pages of the extension that are shown show everything that they know. A hidden page never draws. */
   async quiet() {
-    const idle = (frame) => frame.evaluate(() => Promise.race([globalThis.__idle?.(), new Promise((done) => setTimeout(done, 3_000))]));
-    await Promise.all(this.page.frames().map((frame) => idle(frame).catch(() => {})));
+    await Promise.all(this.page.frames().map((frame) => soon(isQuiet(frame))));
   }
 
   /** Writes a picture for people. Returns its path. */

@@ -32,7 +32,9 @@ async function windowWithAgent(t) {
   // Nothing of the test before is left.
   const { messages } = made.agent;
   messages.splice(0, messages.length, ...messages.filter((it) => ['initialize', 'session/new'].includes(it.method)));
-  if (await made.window.page.locator('.tabs-container .tab').count() > 0) await made.window.command('View: Close All Editors');
+  const tabs = made.window.page.locator('.tabs-container .tab');
+  if (await tabs.count() > 0) await made.window.command('View: Close All Editors');
+  await until(async () => (await tabs.count()) === 0, 'the end of all tabs');
   await writeFile(join(made.window.folder, 'src/greeting.rs'), files['src/greeting.rs']);
   return made;
 }
@@ -130,8 +132,12 @@ test('comments stand on their lines, and a reply reaches the component', async (
   // The comment is below its line.
   const top = async (locator) => (await locator.boundingBox()).y;
   const number = (n) => window.page.locator('.editor-instance .margin-view-overlays .line-numbers').filter({ hasText: new RegExp(`^${n}$`) });
-  const [five, six, box] = [await top(number(5)), await top(number(6)), await top(thread)];
-  assert.ok(five < box && box < six, `the comment is between the lines 5 (${five}) and 6 (${six}): ${box}`);
+  // VS Code makes room for the comment when it knows its height.
+  let places;
+  await until(async () => {
+    places = [await top(number(5)), await top(thread), await top(number(6))];
+    return places[0] < places[1] && places[1] < places[2];
+  }, 'the comment between its lines').catch((error) => assert.fail(`${error.message}: ${places}`));
   await window.reply(thread, 'Is that needed?');
   assert.deepEqual(await agent.heard('_scp/file_comment/reply'), { id: 'trim', contents: 'Is that needed?' });
   await thread.locator('.review-comment', { hasText: 'Is that needed?' }).waitFor();

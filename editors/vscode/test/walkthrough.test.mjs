@@ -24,7 +24,7 @@ test('a walkthrough: panel, comments, reply and answers', async (t) => {
   await window.tab('README.md').waitFor();
   const thread = window.page.locator('.review-widget').first();
   await thread.waitFor();
-  const { range } = window.events('comment thread').find((it) => it.file.endsWith('README.md'));
+  const { range } = await window.event('comment thread', (it) => it.file.endsWith('README.md'));
   assert.deepEqual([range[0], range[2]], [0, 2], 'the comment is about the lines 1 to 3');
   await window.reply(thread, 'It is still true.');
   await thread.locator('.review-comment', { hasText: 'It is still true.' }).waitFor();

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 export const markName = 'CONDUCTOR_SCENARIO_MARK';
 
 /** How long a process may take to end after its editor. */
-const patience = 5_000;
+const patience = 30_000;
 
 /** The processes with this mark that are still there after some seconds. They are killed. */
 export async function leftProcesses(mark: string): Promise<string[]> {
