@@ -85,7 +85,9 @@ impl FaultRun {
     /// Starts a chain and sets up a session.
     fn with_session(conductor: Conductor, options: &[&str], components: &[String]) -> FaultRun {
         let mut run = FaultRun::start(conductor, options, components);
-        let Reply::Answer(_) = run.initialize() else { panic!("{}", run.chain.conductor.stderr()) };
+        let Reply::Answer(_) = run.initialize() else {
+            panic!("{}", run.chain.conductor.stderr_so_far())
+        };
         let id = run.request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
         let Reply::Answer(answer) = run.answer(id) else { panic!("a session") };
         run.session = answer["result"]["sessionId"].as_str().expect("a session").to_owned();

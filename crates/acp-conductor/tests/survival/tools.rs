@@ -319,7 +319,7 @@ fn a_provider_that_crashes_on_its_greetings_is_probed_again_and_keeps_its_tools(
     wait_until("the provider is bypassed", || {
         (status(&chain.test)["components"][0]["state"] == "bypassed").then_some(())
     });
-    assert!(!chain.test.has_started("tools"));
+    chain.test.assert_not_started("tools");
 }
 
 // The agent crashes.

@@ -1,6 +1,6 @@
 //! The test's end of the scripted components (`bin/scripted.rs`): each is a process that the test controls over a socket.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -17,6 +17,8 @@ pub(super) struct ScriptedComponents {
     pub socket: PathBuf,
     listener: UnixListener,
     waiting: BTreeMap<String, VecDeque<ScriptedComponent>>,
+    /// The process ids of the components that the test has waited for.
+    waited_for: BTreeSet<u32>,
 }
 
 impl ScriptedComponents {
@@ -27,7 +29,8 @@ impl ScriptedComponents {
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).expect("a socket for the components");
         listener.set_nonblocking(true).expect("a setting");
-        ScriptedComponents { socket, listener, waiting: BTreeMap::new() }
+        let (waiting, waited_for) = (BTreeMap::new(), BTreeSet::new());
+        ScriptedComponents { socket, listener, waiting, waited_for }
     }
 
     pub fn command(&self, name: &str) -> String {
@@ -40,15 +43,40 @@ impl ScriptedComponents {
     }
 
     pub fn wait_for_component(&mut self, name: &str) -> ScriptedComponent {
-        wait_until(&format!("component {name} starts"), || {
+        let component = wait_until(&format!("component {name} starts"), || {
             self.accept();
             self.waiting.get_mut(name).and_then(VecDeque::pop_front)
-        })
+        });
+        self.waited_for.insert(component.pid);
+        component
     }
 
     pub fn has_started(&mut self, name: &str) -> bool {
         self.accept();
         self.waiting.get(name).is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    #[track_caller]
+    pub fn assert_not_started(&mut self, name: &str) {
+        // A process is listed from its start until it has been waited for by its parent. One that ended before has
+        // connected in most cases. So the processes are read first.
+        let running = self.running(name);
+        assert_eq!(running, [0; 0], "processes of component {name} that the test does not expect");
+        assert!(!self.has_started(name), "component {name} has been started");
+    }
+
+    /// The processes of a component that the test has not waited for.
+    fn running(&self, name: &str) -> Vec<u32> {
+        let socket = self.socket.to_string_lossy();
+        let is_it = |pid: u32| {
+            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            // The program, the socket and the name: the conductor's own command line has them in one argument.
+            let mut words = words.split('\0').skip(1);
+            words.next() == Some(&*socket) && words.next() == Some(name)
+        };
+        let processes = std::fs::read_dir("/proc").expect("a list of processes").flatten();
+        let pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| !self.waited_for.contains(pid) && is_it(*pid)).collect()
     }
 
     fn accept(&mut self) {
