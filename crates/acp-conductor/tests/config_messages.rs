@@ -127,8 +127,7 @@ fn a_filter_pattern_acts_on_the_next_prompt() {
     let schema = config(&mut chain, &json!({ "component": "filter", "op": "schema" }));
     let pattern = &schema["result"]["schema"]["properties"]["pattern"];
     assert_eq!(pattern["type"], "array", "{schema}");
-    chain.editor.close();
-    let log = chain.conductor.whole_stderr();
+    let log = chain.end([&mut agent]);
     assert!(!log.contains("WARN"), "a planned restart is not a failure: {log}");
     // The journal of all this replays.
     let text = std::fs::read_to_string(&journal).expect("a journal");

@@ -147,8 +147,8 @@ impl TestChain {
 
     /// Whether a component of this name has reported to the test that the test has not waited for yet. For waits: a
     /// component that has just been started has not reported yet.
-    pub fn has_started(&mut self, name: &str) -> bool {
-        self.components.has_started(name)
+    pub fn has_reported(&mut self, name: &str) -> bool {
+        self.components.has_reported(name)
     }
 
     /// Asserts that no component of this name has been started except those that the test has waited for. A process that
@@ -481,7 +481,9 @@ pub fn wait_until_described<T>(
         if let Some(seen) = look() {
             return seen;
         }
+        // Timing: the condition is not an event, and only a bug reaches the deadline.
         assert!(began.elapsed() < TIMEOUT, "{}: not within {TIMEOUT:?}", describe());
+        // Timing: as above.
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -254,6 +254,7 @@ fn soak(name: &str, tool: &'static str, options: &[&str]) {
     };
     let began = Instant::now();
     let mut samples = Vec::new();
+    // Timing: the length of the soak. A busy machine plays fewer rounds in it.
     while samples.len() < 6 || began.elapsed() < seconds {
         (0..ROUND).for_each(|_| soak.step());
         samples.push(soak.rest());

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ impl ScriptedComponents {
         component
     }
 
-    pub fn has_started(&mut self, name: &str) -> bool {
+    pub fn has_reported(&mut self, name: &str) -> bool {
         self.accept();
         self.waiting.get(name).is_some_and(|waiting| !waiting.is_empty())
     }
@@ -62,7 +62,7 @@ impl ScriptedComponents {
         // connected in most cases. So the processes are read first.
         let running = self.running(name);
         assert_eq!(running, [0; 0], "processes of component {name} that the test does not expect");
-        assert!(!self.has_started(name), "component {name} has been started");
+        assert!(!self.has_reported(name), "component {name} has been started");
     }
 
     /// The processes of a component that the test has not waited for.
@@ -164,7 +164,12 @@ impl ScriptedComponent {
 
     /// Waits for one report and files it.
     fn read_report(&mut self, wanted: &str) {
-        match self.reports.recv_timeout(TIMEOUT) {
+        let report = self.reports.recv_timeout(TIMEOUT);
+        self.file_report(report, wanted);
+    }
+
+    fn file_report(&mut self, report: Result<Value, RecvTimeoutError>, wanted: &str) {
+        match report {
             Ok(report) => match report {
                 Value::Object(ref object) if object.contains_key("line") => {
                     self.lines.push_back(report["line"].as_str().map(str::to_owned));
@@ -186,10 +191,14 @@ impl ScriptedComponent {
         }
     }
 
-    /// Waits for the next line on its standard input. `None` at the end of the input.
+    /// Waits for the next line on its standard input. `None` at the end of the input, and if the component has exited: it
+    /// may have been killed before it could report the end of its input.
     pub fn next_line(&mut self) -> Option<String> {
         while self.lines.is_empty() {
-            self.read_report("a line");
+            match self.reports.recv_timeout(TIMEOUT) {
+                Err(RecvTimeoutError::Disconnected) => return None,
+                report => self.file_report(report, "a line"),
+            }
         }
         self.lines.pop_front().flatten()
     }
