@@ -184,6 +184,7 @@ impl FaultRun {
         let status = self.chain.conductor.status();
         let end = Instant::now() + REFERENCE_TIMEOUT;
         while pids.iter().any(|pid| is_alive(*pid)) && Instant::now() < end {
+            // Timing: the end of another process is not an event.
             std::thread::sleep(Duration::from_millis(20));
         }
         let left: Vec<u32> = pids.iter().copied().filter(|pid| is_alive(*pid)).collect();

@@ -111,6 +111,7 @@ fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> 
     let end = Instant::now() + limit;
     loop {
         match look() {
+            // Timing: what other processes do is not an event.
             None if Instant::now() < end => sleep(Duration::from_millis(20)),
             seen => return seen,
         }

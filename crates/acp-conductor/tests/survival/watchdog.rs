@@ -150,7 +150,7 @@ fn an_agent_that_sends_updates_is_not_considered_stuck() {
     let mut longest = Duration::ZERO;
     silent.prompt("1", "s");
     // The agent that was prompted later has been replaced. The other one has not.
-    while !silent.test.has_started("agent") {
+    while !silent.test.has_reported("agent") {
         lively.agent.send(&update("s", "agent_message_chunk", "x"));
         let line = lively.test.editor.line();
         longest = longest.max(last.elapsed());
