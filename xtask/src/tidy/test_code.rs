@@ -10,7 +10,7 @@ const READS: [(&str, &str); 2] = [
         "a line may still be on its way: use wait_for_stderr, or whole_stderr after the end",
     ),
     (
-        "has_started",
+        "has_reported",
         "a process may not have reported yet: use wait_for_component or assert_not_started",
     ),
 ];
@@ -195,7 +195,7 @@ mod tests {
             "assert_eq!(f(a, b), chain.stderr_so_far());",
             "let stderr = chain.stderr_so_far();",
             "let all = format!(\"{}{}\", a, chain.stderr_so_far());",
-            "assert!(!chain.has_started(\"proxy\"));",
+            "assert!(!chain.has_reported(\"proxy\"));",
         ] {
             assert!(is_refused(refused), "{refused}");
         }
@@ -204,8 +204,8 @@ mod tests {
             "assert_eq!(a, b, \"{}\", chain.stderr_so_far());",
             "let x = y.unwrap_or_else(|| panic!(\"{}\", chain.stderr_so_far()));",
             "wait_until(\"x\", || {\n let stderr = chain.stderr_so_far();\n stderr.find(\"x\")\n});",
-            "wait_until(\"x\", || chain.has_started(\"proxy\").then_some(()));",
-            "while !chain.has_started(\"proxy\") {}",
+            "wait_until(\"x\", || chain.has_reported(\"proxy\").then_some(()));",
+            "while !chain.has_reported(\"proxy\") {}",
             "// assert!(chain.stderr_so_far().is_empty())",
             "let text = \"assert!(chain.stderr_so_far())\";",
             "let text = r#\"assert!(\" chain.stderr_so_far())\"#;",
