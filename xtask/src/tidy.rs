@@ -2,6 +2,7 @@
 
 mod links;
 mod retired;
+mod test_code;
 mod web;
 
 use std::fs;
@@ -59,6 +60,7 @@ pub fn run() -> Result<(), String> {
         let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
         if name.ends_with(".rs") {
             check_code(&name, &text, &mut complaints);
+            test_code::check(&name, &text, &mut complaints);
         }
         if name.ends_with(".md") && name != COPIED_PAGE {
             links::check(root, &name, &text, &mut complaints);

@@ -24,5 +24,5 @@ fn an_agent_without_proxies_is_relayed() {
     assert_eq!(agent.next_line(), None);
     agent.exit(0);
     assert_eq!(chain.conductor.status(), 0);
-    assert_eq!(chain.conductor.stderr(), "");
+    assert_eq!(chain.conductor.whole_stderr(), "");
 }

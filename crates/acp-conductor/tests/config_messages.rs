@@ -132,11 +132,9 @@ fn a_filter_pattern_acts_on_the_next_prompt() {
     let schema = config(&mut chain, &json!({ "component": "filter", "op": "schema" }));
     let pattern = &schema["result"]["schema"]["properties"]["pattern"];
     assert_eq!(pattern["type"], "array", "{schema}");
-    let log = chain.conductor.stderr();
+    let log = chain.end([&mut agent]);
     assert!(!log.contains("WARN"), "a planned restart is not a failure: {log}");
     // The journal of all this replays.
-    chain.editor.close();
-    chain.conductor.wait();
     let text = std::fs::read_to_string(&journal).expect("a journal");
     assert_eq!(text.matches(r#"{"ApplyOptions":"#).count(), 3, "{text}");
     let report = replay(text.split_inclusive('\n')).unwrap_or_else(|why| panic!("{why}"));

@@ -240,7 +240,7 @@ fn conductor_proxy_refuses_the_greeting_of_an_agent() {
         let expected = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"#;
         assert!(answer.starts_with(expected), "{refused}: {answer}");
     }
-    assert!(!chain.has_started("only"));
+    chain.assert_not_started("only");
     chain.editor.send(&request("2", "proxy/initialize", GREETING));
     let mut only = chain.wait_for_component("only");
     let greeting = only.line();

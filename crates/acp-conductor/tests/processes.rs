@@ -160,7 +160,7 @@ fn a_component_may_end_itself_within_the_grace_period() {
     agent.write_stderr("closing my servers\n");
     agent.exit(3);
     assert_eq!(chain.conductor.status(), 0);
-    assert_eq!(chain.conductor.stderr(), "[agent] closing my servers\n");
+    assert_eq!(chain.conductor.whole_stderr(), "[agent] closing my servers\n");
     assert_group_gone(&agent);
 }
 
@@ -168,7 +168,8 @@ fn a_component_may_end_itself_within_the_grace_period() {
 #[test]
 fn a_component_that_ignores_the_end_of_input_receives_sigterm() {
     let place = directory("sigterm");
-    let setup = new_setup().option(&["--grace", "1"]);
+    // It has half of the grace period to end on SIGTERM.
+    let setup = new_setup().option(&["--grace", "8"]);
     // A shell gives background processes no input, unless it is redirected.
     let command = setup.scripted_command("agent");
     let body = format!("exec 3<&0\ntrap 'echo bye >&2; exit' TERM\n{command} <&3 3<&- &\nwait");
@@ -178,7 +179,7 @@ fn a_component_that_ignores_the_end_of_input_receives_sigterm() {
     chain.editor.close();
     assert_eq!(agent.next_line(), None);
     assert_eq!(chain.conductor.status(), 0);
-    assert_eq!(chain.conductor.stderr(), "[polite] bye\n");
+    assert_eq!(chain.conductor.whole_stderr(), "[polite] bye\n");
     assert_gone(agent.pid, "the agent");
     std::fs::remove_dir_all(place).expect("the directory is ours");
 }
@@ -191,7 +192,7 @@ fn a_component_that_ignores_sigterm_is_killed_with_its_children() {
     assert_eq!(components[0].next_line(), None);
     assert_eq!(components[1].next_line(), None);
     assert_eq!(chain.conductor.status(), 0);
-    assert_eq!(chain.conductor.stderr(), "");
+    assert_eq!(chain.conductor.whole_stderr(), "");
     components.iter().for_each(assert_group_gone);
 }
 
@@ -210,7 +211,7 @@ fn assert_shuts_down_on(signal: i32) {
     );
     assert_eq!(chain.editor.next_line(), None);
     assert_eq!(chain.conductor.status(), 0);
-    assert_eq!(chain.conductor.stderr(), "");
+    assert_eq!(chain.conductor.whole_stderr(), "");
     assert_group_gone(&proxy);
 }
 
@@ -255,7 +256,7 @@ fn assert_failed(mut chain: TestChain, others: &mut [&mut ScriptedComponent], li
     }
     assert_eq!(chain.editor.next_line(), None);
     assert_eq!(chain.conductor.status(), 1);
-    let stderr = chain.conductor.stderr();
+    let stderr = chain.conductor.whole_stderr();
     let last = stderr.lines().last().expect("a line");
     let (component, rest) = last.split_once(" (command: ").expect("its command");
     let (_, what) = rest.split_once(") ").expect("the end of its command");
@@ -435,7 +436,7 @@ fn stderr_is_passed_on_line_by_line_after_the_components_name() {
     proxy.exit(0);
     assert_eq!(chain.conductor.status(), 0);
     assert_eq!(chain.editor.next_line(), None);
-    let stderr = chain.conductor.stderr();
+    let stderr = chain.conductor.whole_stderr();
     let lines_of = |name: &str| -> Vec<String> {
         stderr.lines().filter_map(|line| line.strip_prefix(name)).map(str::to_owned).collect()
     };
@@ -457,7 +458,7 @@ fn a_very_long_line_on_stderr_is_passed_on_in_pieces() {
     chain.editor.close();
     agent.exit(0);
     assert_eq!(chain.conductor.status(), 0);
-    let stderr = chain.conductor.stderr();
+    let stderr = chain.conductor.whole_stderr();
     assert!(stderr.ends_with("\n[agent] after\n"));
     let mut length = 0;
     for line in stderr.lines() {

@@ -8,13 +8,6 @@ fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// Waits until the log contains a text, and returns the log.
-fn wait_for_log(chain: &TestChain, text: &str) -> String {
-    wait_until(&format!("the log contains {text:?}"), || {
-        Some(chain.conductor.stderr()).filter(|log| log.contains(text))
-    })
-}
-
 /// The params of the notification in this line.
 fn params(line: &str) -> Value {
     serde_json::from_str::<Value>(line).expect("JSON")["params"].clone()
@@ -37,7 +30,7 @@ fn the_log_shows_each_log_message_once_with_the_name_of_the_component() {
     assert_eq!(params(&chain.editor.line()), log);
     first.send(&notification("_proxy/log", r#"{"level":"info","message":"not at this level"}"#));
     first.send(&notification("_scp/log", r#"{"level":"error","message":"from the front"}"#));
-    let log = wait_for_log(&chain, "from the front");
+    let log = chain.conductor.wait_for_stderr("from the front");
     assert_eq!(log.matches("from the end").count(), 1, "{log}");
     assert!(log.contains("WARN acp_conductor::telemetry: [agent] from the end"), "{log}");
     assert!(log.contains("ERROR acp_conductor::telemetry: [first] from the front"), "{log}");
@@ -57,7 +50,7 @@ fn each_message_of_a_burst_is_in_the_log_once() {
     burst.iter().for_each(|line| proxy.send(line));
     proxy.send(&notification("_proxy/log", r#"{"level":"warn","message":"<299>","data":"own"}"#));
     proxy.send(&notification("_proxy/log", r#"{"level":"warn","message":"end"}"#));
-    let log = wait_for_log(&chain, "[proxy] end");
+    let log = chain.conductor.wait_for_stderr("[proxy] end");
     for number in 0..299 {
         assert_eq!(log.matches(&format!("<{number}>")).count(), 1, "{number}");
     }
@@ -77,7 +70,7 @@ fn the_log_shows_neither_secrets_nor_control_characters_of_a_log_message() {
         "data": { "password": "hunter2", "n": 1 },
     });
     components[0].send(&notification("_proxy/log", &log.to_string()));
-    let shown = wait_for_log(&chain, r#""n":1"#);
+    let shown = chain.conductor.wait_for_stderr(r#""n":1"#);
     assert!(!shown.contains(&secret) && !shown.contains("hunter2"), "{shown}");
     assert!(!shown.contains('\u{1b}') && shown.contains("[proxy] a"), "{shown}");
 }
@@ -88,7 +81,7 @@ fn metrics_are_in_the_log_at_the_level_debug() {
     let mut components = chain.initialize(&["proxy", "agent"]);
     let metric = r#"{"name":"size_bytes","kind":"histogram","value":7,"labels":{"a":"b"}}"#;
     components[0].send(&notification("_proxy/metric", metric));
-    let log = wait_for_log(&chain, "size_bytes");
+    let log = chain.conductor.wait_for_stderr("size_bytes");
     assert!(log.contains(r#"[proxy] Histogram size_bytes = 7 {"a": "b"}"#), "{log}");
 }
 
@@ -132,7 +125,7 @@ fn telemetry_of_nested_chains_reaches_an_editor_that_asks_for_it() {
     assert_eq!(params(&chain.editor.line()), json!({ "level": "warn", "message": "near" }));
     // Both conductors of the way log it: the inner one with its own name of the component. Its log comes by another way.
     for text in ["near", "[second] deep", "[conductor#2/second] deep"] {
-        wait_for_log(&chain, text);
+        chain.conductor.wait_for_stderr(text);
     }
 }
 

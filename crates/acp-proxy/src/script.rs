@@ -45,7 +45,7 @@ use crate::component::Component;
 use crate::serve::Runner;
 
 /// How long to wait for an expected message.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a component runs before a condition is checked again.
 const STEP: Duration = Duration::from_millis(10);
@@ -175,7 +175,7 @@ impl Conversation {
     /// Runs the component until a condition holds, for work that ends with no message.
     ///
     /// # Panics
-    /// If the condition does not hold within thirty seconds.
+    /// If the condition does not hold within a minute.
     #[track_caller]
     pub fn run_until(&mut self, mut holds: impl FnMut() -> bool) {
         let deadline = Instant::now() + TIMEOUT;
@@ -189,7 +189,7 @@ impl Conversation {
     /// The next message that `"editor"` or `"agent"` receives. A message that serde_json cannot read is a string.
     ///
     /// # Panics
-    /// If no message comes within thirty seconds.
+    /// If no message comes within a minute.
     #[track_caller]
     pub fn receive(&mut self, side: &str) -> Value {
         let received = self.0.next(side_named(side));

@@ -167,6 +167,7 @@ mod tests {
                 std::future::pending().await
             })
             .on_end(async move |context| {
+                // Timing: a timer works in the task, however long it takes.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 // Nobody answers any more.
                 let answer = context.editor().request_raw("_x/late", serde_json::json!({})).await;
@@ -187,6 +188,7 @@ mod tests {
                 send.send(()).expect("the handler waits");
             });
             receive.await.expect("the thread sends");
+            // Timing: a timer wakes the handler, however long it takes.
             tokio::time::sleep(Duration::from_millis(1)).await;
             let mut is_second = false;
             std::future::poll_fn(|cx| {

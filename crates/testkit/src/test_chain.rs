@@ -14,11 +14,10 @@
 //! ```
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -26,9 +25,11 @@ use serde_json::{Value, json};
 use crate::peers::quote;
 use crate::places::RELEASE;
 
+mod conductor;
 mod directory;
 mod scripted;
 
+pub use conductor::Conductor;
 pub use directory::directory;
 use scripted::ScriptedComponents;
 pub use scripted::{Child, ScriptedComponent};
@@ -138,9 +139,33 @@ impl TestChain {
         self.components.cache()
     }
 
-    /// Whether a component of this name has started that the test has not waited for yet.
-    pub fn has_started(&mut self, name: &str) -> bool {
-        self.components.has_started(name)
+    /// Whether a component of this name has reported to the test that the test has not waited for yet. For waits: a
+    /// component that has just been started has not reported yet.
+    pub fn has_reported(&mut self, name: &str) -> bool {
+        self.components.has_reported(name)
+    }
+
+    /// Asserts that no component of this name has been started except those that the test has waited for. A process that
+    /// has not reported to the test yet counts, too. Call it after a fact that comes later than a start would have.
+    #[track_caller]
+    pub fn assert_not_started(&mut self, name: &str) {
+        self.components.assert_not_started(name);
+    }
+
+    /// Ends the chain: the editor disconnects, and each component exits at the end of its input. Returns all that the
+    /// conductor has written on stderr.
+    pub fn end<'a>(
+        &mut self,
+        components: impl IntoIterator<Item = &'a mut ScriptedComponent>,
+    ) -> String {
+        self.editor.close();
+        for component in components {
+            // Before that, its exit would be a crash.
+            while component.next_line().is_some() {}
+            component.exit(0);
+        }
+        assert_eq!(self.conductor.status(), 0, "{}", self.conductor.stderr_so_far());
+        self.conductor.whole_stderr()
     }
 
     /// Runs the handshake of a chain of scripted P5 proxies and an agent, and returns them in this order.
@@ -244,95 +269,13 @@ impl TestChainBuilder {
         let mut child = command.spawn().expect("the conductor starts");
         let stdin = child.stdin.take().expect("a pipe");
         let stdout = child.stdout.take().expect("a pipe");
-        let written = Arc::new(Mutex::new(Vec::new()));
         // If stderr is not read, the pipe stays open in `child` and fills up.
         let stderr = if self.leave_stderr_unread { None } else { child.stderr.take() };
-        let stderr_reader = stderr.map(|stderr| {
-            let written = written.clone();
-            std::thread::spawn(move || read_stderr(stderr, &written))
-        });
         TestChain {
             editor: Editor::new(stdin, stdout),
-            conductor: Conductor { child, written, stderr_reader },
+            conductor: Conductor::new(child, stderr),
             components: self.components,
         }
-    }
-}
-
-fn read_stderr(stderr: ChildStderr, written: &Mutex<Vec<u8>>) {
-    let mut stderr = BufReader::new(stderr);
-    let mut line = Vec::new();
-    while matches!(stderr.read_until(b'\n', &mut line), Ok(1..)) {
-        written.lock().expect("no panic").extend_from_slice(&line);
-        line.clear();
-    }
-}
-
-/// The conductor's process.
-#[derive(Debug)]
-pub struct Conductor {
-    child: std::process::Child,
-    /// What it has written on stderr.
-    written: Arc<Mutex<Vec<u8>>>,
-    stderr_reader: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Conductor {
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// What it has written on stderr so far.
-    pub fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.written.lock().expect("no panic")).into_owned()
-    }
-
-    /// Sends it a signal.
-    pub fn signal(&self, signal: i32) {
-        // SAFETY: sends a signal to a child that is not reaped yet.
-        unsafe { libc::kill(self.child.id() as i32, signal) };
-    }
-
-    /// Waits until it has exited and its stderr has been read to the end.
-    pub fn wait(&mut self) -> ExitStatus {
-        let status = wait_until("the conductor exits", || self.child.try_wait().expect("wait"));
-        if let Some(reader) = self.stderr_reader.take() {
-            let _ = reader.join();
-        }
-        status
-    }
-
-    /// Waits until it has exited. Returns the status as a shell shows it: 128 and the signal, if one killed it.
-    pub fn status(&mut self) -> i32 {
-        let status = self.wait();
-        status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
-    }
-
-    /// Its resident memory now and its peak, in KiB.
-    pub fn memory(&self) -> (u64, u64) {
-        memory(self.pid())
-    }
-}
-
-impl Conductor {
-    /// The process id of the component whose command line, without the directory of the program, starts with this
-    /// text.
-    pub fn component_pid(&self, words: &str) -> u32 {
-        wait_until(&format!("{words} runs"), || {
-            let processes = std::fs::read_dir("/proc").ok()?;
-            let mut pids =
-                processes.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
-            pids.find(|&pid| parent(pid) == Some(self.pid()) && command(pid).starts_with(words))
-        })
-    }
-}
-
-impl Drop for Conductor {
-    fn drop(&mut self) {
-        // Also when the test has failed. The conductor's components exit with it, which other tests check.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -518,13 +461,23 @@ done
 }
 
 /// Polls until `look` returns a value. For conditions that are not events, such as the state of another process.
-pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_until_described(look, || what.to_owned())
+}
+
+/// Like [`wait_until`], with a description that is made when the test fails, from what there is then.
+pub fn wait_until_described<T>(
+    mut look: impl FnMut() -> Option<T>,
+    describe: impl Fn() -> String,
+) -> T {
     let began = Instant::now();
     loop {
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(began.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
+        // Timing: the condition is not an event, and only a bug reaches the deadline.
+        assert!(began.elapsed() < TIMEOUT, "{}: not within {TIMEOUT:?}", describe());
+        // Timing: as above.
         std::thread::sleep(Duration::from_millis(2));
     }
 }

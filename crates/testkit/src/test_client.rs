@@ -94,7 +94,11 @@ impl TestClient {
             if let Some(answer) = self.answers.remove(&id) {
                 return answer;
             }
-            assert!(self.read_message(), "{id} is not answered: {}", self.chain.conductor.stderr());
+            assert!(
+                self.read_message(),
+                "{id} is not answered: {}",
+                self.chain.conductor.stderr_so_far()
+            );
         }
     }
 
@@ -105,7 +109,7 @@ impl TestClient {
             assert!(
                 self.read_message(),
                 "the text {text:?} does not arrive: {}",
-                self.chain.conductor.stderr()
+                self.chain.conductor.stderr_so_far()
             );
         }
         self.received.retain(|it| !is_it(it));

@@ -1,5 +1,6 @@
 //! A component as a separate process: its start, its stderr and its exit.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -181,7 +182,7 @@ async fn wait(
     mut child: Child,
     group: Group,
     tag: Option<String>,
-    (reading, stop): (tokio::task::JoinHandle<()>, oneshot::Sender<()>),
+    (mut reading, stop): (tokio::task::JoinHandle<()>, oneshot::Sender<()>),
     report: impl FnOnce(ExitCause),
 ) {
     // Also kills the children, so that the pipes are closed.
@@ -193,8 +194,11 @@ async fn wait(
     if let Some(tag) = tag {
         let _ = tokio::task::spawn_blocking(move || leftovers::kill_all(&tag)).await;
     }
-    let _ = tokio::time::timeout(STDERR_TIMEOUT, reading).await;
-    drop(stop);
+    if tokio::time::timeout(STDERR_TIMEOUT, &mut reading).await.is_err() {
+        // What is already in the pipe is still read, also if the machine was too busy to read it in time.
+        drop(stop);
+        let _ = tokio::time::timeout(STDERR_TIMEOUT, reading).await;
+    }
     report(how);
 }
 
@@ -232,13 +236,21 @@ async fn read_stderr(
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end();
             // The kept lines are quoted to the editor, past every guard of the chain.
-            stderr_tail.push(truncated(&Secrets::standard().redact(text)).to_owned());
+            stderr_tail.push(truncated(&redacted(text)).to_owned());
             on_stderr(text);
             line.clear();
         }
         if taken == 0 {
             return;
         }
+    }
+}
+
+/// A line without its secrets. Most lines have none, and do not wait until the tables of the detectors are built.
+fn redacted(line: &str) -> Cow<'_, str> {
+    match Secrets::standard_ranges(line).is_empty() {
+        true => Cow::Borrowed(line),
+        false => Secrets::standard().redact(line),
     }
 }
 

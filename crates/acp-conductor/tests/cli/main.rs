@@ -105,7 +105,7 @@ fn turn_with_secrets(setup: TestChainBuilder) -> String {
         component.exit(0);
     }
     assert_eq!(chain.conductor.status(), 0);
-    chain.conductor.stderr()
+    chain.conductor.whole_stderr()
 }
 
 /// The log has a line for each hop, without payloads.
@@ -149,7 +149,7 @@ fn an_error_does_not_show_the_environment() {
     let line = chain.editor.line();
     assert!(line.contains("exited with status 3") && !line.contains("hunter2"), "{line}");
     assert_eq!(chain.conductor.status(), 1);
-    assert!(!chain.conductor.stderr().contains("hunter2"));
+    assert!(!chain.conductor.whole_stderr().contains("hunter2"));
 }
 
 // Standard input and output.
@@ -406,12 +406,12 @@ fn only_colours_of_a_components_stderr_reach_the_terminal() {
         "\x1b[31mred\x1b[0m \x1b]0;title\x07\x1b[2J\u{9b}6n\u{202e}done\rx\x1b[1mbold\n",
     );
     agent.send("\x1b]0;noise\x07 on stdout");
-    wait_until("both lines are reported", || {
-        chain.conductor.stderr().contains("noise").then_some(())
+    chain.conductor.wait_for_stderr_where("both lines", |stderr| {
+        stderr.contains("bold") && stderr.contains("noise")
     });
     chain.editor.close();
     assert_eq!(chain.conductor.status(), 0);
-    let stderr = chain.conductor.stderr();
+    let stderr = chain.conductor.whole_stderr();
     assert!(stderr.contains("[agent] \x1b[31mred\x1b[0m donex\x1b[1mbold\x1b[0m\n"), "{stderr:?}");
     let rest = stderr.replace("\x1b[31m", "").replace("\x1b[0m", "").replace("\x1b[1m", "");
     assert!(rest.chars().all(|it| it == '\n' || !it.is_control()), "{stderr:?}");

@@ -97,7 +97,7 @@ fn open_session(client: &mut TestClient) -> String {
 fn run_turn(client: &mut TestClient, session: &str, prompt: &str, seen: &mut Seen) -> Value {
     let id = client.send_prompt(session, prompt);
     while !client.is_answered(id) {
-        assert!(client.read_message(), "{}", client.chain.conductor.stderr());
+        assert!(client.read_message(), "{}", client.chain.conductor.stderr_so_far());
         for message in std::mem::take(&mut client.received) {
             if message.get("id").is_some() {
                 agree(client, &message);
@@ -178,7 +178,7 @@ fn die_too_often(guard: &Guard) {
     }
     client.kill(1);
     let status = client.chain.conductor.status();
-    assert_eq!(status, 1, "{}", client.chain.conductor.stderr());
+    assert_eq!(status, 1, "{}", client.chain.conductor.stderr_so_far());
     finish(&mut client, &mut seen, &log);
     (guard.check)(&seen);
 }

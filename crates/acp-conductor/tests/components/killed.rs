@@ -27,7 +27,7 @@ fn check(name: &str, options: &[&str]) {
     }
     let other = client.new_session();
     client.assert_echo(&other, "in a new session");
-    assert_eq!(client.shut_down(), 0, "{}", client.chain.conductor.stderr());
+    assert_eq!(client.shut_down(), 0, "{}", client.chain.conductor.stderr_so_far());
 }
 
 #[test]

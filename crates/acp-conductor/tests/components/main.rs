@@ -115,8 +115,7 @@ fn a_command_on_the_path_takes_precedence_over_a_built_in_component() {
         start_chain(new_setup().env("PATH", &path), &["context", "builtin:context --text two"]);
     chain.editor.send(&prompt("hi"));
     assert_eq!(receive_prompt(&mut agent), ["two", "hi"]);
-    let stderr = chain.conductor.stderr();
-    assert!(stderr.contains("builtin:context"), "{stderr}");
+    chain.conductor.wait_for_stderr("builtin:context");
 }
 
 #[test]

@@ -193,8 +193,7 @@ fn a_port_in_use_does_not_stop_the_chain_and_is_used_when_it_is_free() {
             r#"conductor_turn_duration_seconds_count{agent="unknown",stop_reason="end_turn"}"#;
         samples(port).get(turn).copied().filter(|it| *it == 1.0)
     });
-    let log = chain.conductor.stderr();
-    assert!(log.contains(&format!("metrics: cannot listen on 127.0.0.1:{port}")), "{log}");
+    chain.conductor.wait_for_stderr(&format!("metrics: cannot listen on 127.0.0.1:{port}"));
 }
 
 /// In a separate process, also under the reference conductor, it measures what passes. It keeps metrics from an

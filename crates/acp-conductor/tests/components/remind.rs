@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use testkit::peers::Peers;
-use testkit::test_chain::{TestChain, directory, wait_until};
+use testkit::test_chain::{TestChain, directory};
 
 struct Conversation {
     chain: TestChain,
@@ -102,16 +102,14 @@ fn a_turn_that_a_reminder_starts_passes_the_guards() {
     ]);
     conversation.prompt(CALL);
     conversation.wait_for("Reminder: the tea is ready");
-    wait_until("the guard refuses the turn", || {
-        let log = conversation.chain.conductor.stderr();
-        log.contains("the turn of a reminder failed with error -32603").then_some(())
-    });
+    let refused = "the turn of a reminder failed with error -32603";
+    conversation.chain.conductor.wait_for_stderr(refused);
 }
 
 #[test]
 fn a_reminder_behind_a_guard_that_starts_turns_is_reported_in_the_log() {
     let conversation =
         Conversation::start_chain(&["filter", "remind --start-turn", "demo-agent --pace 0"]);
-    let log = conversation.chain.conductor.stderr();
-    assert!(log.contains("the guard 'filter' does not see the turns"), "{log}");
+    let warning = "the guard 'filter' does not see the turns";
+    conversation.chain.conductor.wait_for_stderr(warning);
 }

@@ -112,9 +112,7 @@ fn a_chain_can_end_while_a_component_waits_for_its_restart() {
             start_pair(new_setup().option(&RESTART_NEVER).option(&SHORT_GRACE));
         signal(proxy.pid, libc::SIGKILL);
         chain.editor.send(r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{}}"#);
-        wait_until("the crash is reported", || {
-            chain.conductor.stderr().contains("restarted").then_some(())
-        });
+        chain.conductor.wait_for_stderr("restarted");
         match end {
             None => chain.editor.close(),
             Some(signal) => chain.conductor.signal(signal),
@@ -125,7 +123,7 @@ fn a_chain_can_end_while_a_component_waits_for_its_restart() {
         assert_eq!(agent.next_line(), None);
         assert_eq!(chain.conductor.status(), 0);
         assert_gone(agent.pid, "the agent");
-        assert!(!chain.has_started("proxy"));
+        chain.assert_not_started("proxy");
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use serde_json::Value;
-use testkit::test_chain::{signal, wait_until};
+use testkit::test_chain::signal;
 use testkit::test_client::TestClient;
 
 use crate::{agent, component, new_setup, proxy, start_chain, usage};
@@ -20,7 +20,7 @@ fn a_full_disk_for_the_log_does_not_affect_the_chain() {
     client.kill_and_wait_for_restart(3);
     client.assert_echo(&session, "after restarts");
     assert_eq!(client.shut_down(), 0);
-    assert_eq!(client.chain.conductor.stderr(), "");
+    assert_eq!(client.chain.conductor.whole_stderr(), "");
 }
 
 /// The component runs in the conductor's process, and as a process of its own.
@@ -37,7 +37,7 @@ fn a_full_disk_for_the_log_component_does_not_affect_the_chain() {
         }
         assert_eq!(client.component_status(1)["restarts"], 0);
         assert_eq!(client.shut_down(), 0);
-        let stderr = client.chain.conductor.stderr();
+        let stderr = client.chain.conductor.whole_stderr();
         assert_eq!(stderr.matches("No space left").count(), 1, "reported once: {stderr}");
     }
 }
@@ -53,9 +53,14 @@ fn allow_descriptors(pid: u32, most: u64) {
 
 const TOO_MANY: &str = "Too many open files";
 
-/// How many restarts have failed for lack of descriptors.
-fn failures(client: &TestClient) -> usize {
-    client.chain.conductor.stderr().matches(TOO_MANY).count()
+/// Waits until this many restarts have failed for lack of descriptors.
+fn wait_for_failures(client: &TestClient, count: usize) {
+    client
+        .chain
+        .conductor
+        .wait_for_stderr_where(&format!("{TOO_MANY:?} {count} times"), |stderr| {
+            stderr.matches(TOO_MANY).count() >= count
+        });
 }
 
 #[test]
@@ -69,17 +74,17 @@ fn a_restart_that_lacks_descriptors_is_retried() {
         let (conductor, killed) = (client.chain.conductor.pid(), client.pid(number));
         allow_descriptors(conductor, 4);
         signal(killed, libc::SIGKILL);
-        wait_until("restarts have failed", || (failures(&client) >= 3).then_some(()));
+        wait_for_failures(&client, 3);
         // The other components work as before.
         let held = client.send_prompt(&session, "held");
-        wait_until("more restarts have failed", || (failures(&client) >= 6).then_some(()));
+        wait_for_failures(&client, 6);
         allow_descriptors(conductor, 1024);
         assert_eq!(client.wait_for_answer(held)["result"]["stopReason"], "end_turn");
         assert_eq!(client.take_texts(&session), ["held"]);
         client.pid(number);
         client.assert_echo(&session, "with descriptors");
         assert_eq!(client.shut_down(), 0);
-        let stderr = client.chain.conductor.stderr();
+        let stderr = client.chain.conductor.whole_stderr();
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
 }
@@ -96,10 +101,7 @@ fn restarts_that_lack_descriptors_count_toward_the_limit() {
     let killed = client.pid(1);
     allow_descriptors(client.chain.conductor.pid(), 4);
     signal(killed, libc::SIGKILL);
-    wait_until("the proxy is bypassed", || {
-        let stderr = client.chain.conductor.stderr();
-        stderr.contains("bypassed").then_some(())
-    });
+    client.chain.conductor.wait_for_stderr("bypassed");
     client.assert_echo(&session, "without it");
     assert_eq!(client.shut_down(), 0);
 
@@ -115,7 +117,7 @@ fn restarts_that_lack_descriptors_count_toward_the_limit() {
     let answer = client.wait_for_answer(id);
     assert_eq!(answer["error"]["data"]["component"], "agent", "{answer}");
     assert_eq!(client.chain.conductor.status(), 1);
-    let stderr = client.chain.conductor.stderr();
+    let stderr = client.chain.conductor.whole_stderr();
     let last = stderr.lines().last().expect("a line");
     assert!(last.starts_with("conductor: agent 'agent'") && last.contains(TOO_MANY), "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
@@ -160,7 +162,7 @@ fn mcp_connections_that_use_up_the_descriptors_do_not_block_the_chain() {
     client.assert_echo(&session, "meanwhile");
     let killed = client.chain.conductor.component_pid("word_count_proxy");
     signal(killed, libc::SIGKILL);
-    wait_until("a restart has failed", || (failures(&client) >= 1).then_some(()));
+    wait_for_failures(&client, 1);
     // The clients disconnect, which frees descriptors.
     drop(connections);
     client.pid(1);
@@ -169,6 +171,6 @@ fn mcp_connections_that_use_up_the_descriptors_do_not_block_the_chain() {
     allow_descriptors(conductor, 1024);
     assert_eq!(crate::growth(conductor, before) >> 13, 0);
     assert_eq!(client.shut_down(), 0);
-    let stderr = client.chain.conductor.stderr();
+    let stderr = client.chain.conductor.whole_stderr();
     assert!(!stderr.contains("panicked"), "{stderr}");
 }

@@ -205,12 +205,10 @@ impl Soak {
 impl Drop for Soak {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let stderr = self.client.chain.conductor.stderr();
-            let last: Vec<&str> = stderr.lines().rev().take(20).collect();
-            eprintln!(
-                "SEED={}; waits for {}; open: {:#?}\nnewest first: {last:#?}",
-                self.seed, self.awaited, self.open
-            );
+            let Soak { seed, awaited, open, .. } = self;
+            eprintln!("SEED={seed}; waits for {awaited}; open: {open:#?}");
+            let conductor = &self.client.chain.conductor;
+            eprintln!("{}", conductor.stderr_so_far().lines().rev().take(20).collect::<String>());
             let prompts: Vec<_> = self.last_prompts.iter().rev().take(30).collect();
             eprintln!("{prompts:?}\n{:#}", self.client.status());
         }
@@ -256,6 +254,7 @@ fn soak(name: &str, tool: &'static str, options: &[&str]) {
     };
     let began = Instant::now();
     let mut samples = Vec::new();
+    // Timing: the length of the soak. A busy machine plays fewer rounds in it.
     while samples.len() < 6 || began.elapsed() < seconds {
         (0..ROUND).for_each(|_| soak.step());
         samples.push(soak.rest());

@@ -35,7 +35,7 @@ fn explain_mixed_chain(options: &[&str]) -> (String, String, i32) {
     for pid in [old.pid, older.pid, agent.pid] {
         assert_gone(pid, "a component");
     }
-    (output, chain.conductor.stderr(), status)
+    (output, chain.conductor.whole_stderr(), status)
 }
 
 fn read_all(chain: &mut TestChain) -> String {
@@ -107,7 +107,7 @@ fn explain_names_the_component_that_breaks_the_handshake() {
         let output = read_all(&mut chain);
         assert_eq!(chain.conductor.status(), 1, "{output}");
         let why = "component 'eliza' is not a proxy";
-        assert!(chain.conductor.stderr().contains(why), "{}", chain.conductor.stderr());
+        assert!(chain.conductor.whole_stderr().contains(why), "{}", chain.conductor.whole_stderr());
         assert!(output.contains(why) && output.contains("was not sent initialize"), "{output}");
         if options.len() == 2 {
             let report: Value = serde_json::from_str(&output).expect("JSON");
@@ -137,7 +137,7 @@ fn explain_names_a_component_that_cannot_start_or_exits() {
     let table = read_all(&mut chain);
     assert_eq!(chain.conductor.status(), 1);
     assert!(table.contains("the chain failed to start"), "{table}");
-    let stderr = chain.conductor.stderr();
+    let stderr = chain.conductor.whole_stderr();
     assert!(stderr.contains("'broken'") && stderr.contains("status 9"), "{stderr}");
 }
 
@@ -164,7 +164,7 @@ fn explain_prints_no_control_characters_of_components() {
             }
             let output = read_all(&mut chain);
             chain.conductor.status();
-            let text = output + &chain.conductor.stderr();
+            let text = output + &chain.conductor.whole_stderr();
             assert!(text.contains("mine"), "{text}");
             let harmless = |it: char| it == '\n' || !it.is_control() && it != '\u{202e}';
             assert!(text.chars().all(harmless), "{text:?}");

@@ -119,7 +119,8 @@ fn a_parent_that_does_not_offer_the_role_is_refused() {
     chain.editor.send(&request("3", "session/new", "{}"));
     let answer = chain.editor.message();
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
-    assert!(!chain.has_started("child"), "no component starts before a valid greeting");
+    // No component starts before a valid greeting.
+    chain.assert_not_started("child");
     let offered = P3.offered(&parse(GREETING)).to_string();
     chain.editor.send(&request("4", "initialize", &offered));
     chain.wait_for_component("child").request("proxy/initialize");

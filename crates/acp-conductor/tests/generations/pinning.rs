@@ -75,7 +75,7 @@ fn a_pinned_component_that_refuses_its_greeting_is_not_probed() {
     old.exit(1);
     assert_reports_failure(&two.editor.message(), "old", "exited with status 1", "");
     assert_eq!(two.conductor.status(), 1);
-    assert!(!two.has_started("old"));
+    two.assert_not_started("old");
 }
 
 #[test]

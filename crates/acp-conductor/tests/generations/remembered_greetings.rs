@@ -116,6 +116,7 @@ fn assert_recognized(cache: &Path, mut chain: TestChain, mut proxy: ScriptedProx
     assert_eq!(chain.editor.message(), parse(&result("1", AGENT_RESULT)));
     assert_messages_pass(&mut chain.editor, &mut [proxy], &mut agent);
     chain.editor.close();
+    chain.conductor.wait();
     assert_eq!(remembered(cache), "", "the wrong greeting is forgotten");
     start_and_stop(cache, &P5, &["proxy/initialize"]);
     let _ = fs::remove_dir_all(cache);
@@ -248,6 +249,7 @@ fn an_agent_that_was_remembered_as_a_proxy_is_reported_and_forgotten() {
     let message = answer["error"]["message"].as_str().expect("a message");
     assert!(message.contains("component 'old' is not a proxy"), "{message}");
     chain.editor.close();
+    chain.conductor.wait();
     assert_eq!(remembered(&cache), "");
     let _ = fs::remove_dir_all(cache);
 }

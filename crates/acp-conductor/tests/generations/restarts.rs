@@ -28,7 +28,8 @@ fn a_component_that_exits_on_a_greeting_is_restarted_with_the_next_older_one() {
     second.accept_greeting(&greeting);
     assert_eq!(chain.editor.message(), parse(&result("1", AGENT_RESULT)));
     assert_messages_pass(&mut chain.editor, &mut [second], &mut agent);
-    assert!(!chain.has_started("agent"), "the agent is started only once");
+    // The agent is started only once.
+    chain.assert_not_started("agent");
 }
 
 /// sacp-conductor 1 and 4 behave like this.
@@ -80,7 +81,8 @@ fn a_component_that_exits_on_every_greeting_ends_the_chain() {
     }
     assert_reports_failure(&chain.editor.message(), "broken", "exited with status 3", "no licence");
     assert_eq!(chain.conductor.status(), 1);
-    assert!(!chain.has_started("broken"), "there is no fourth start");
+    // There is no fourth start.
+    chain.assert_not_started("broken");
     assert_gone(agent.pid, "the agent");
 }
 
@@ -97,6 +99,6 @@ fn a_component_that_exits_after_it_accepted_its_greeting_is_not_restarted() {
         old.exit(4);
         assert_reports_failure(&chain.editor.message(), "old", "exited with status 4", "");
         assert_eq!(chain.conductor.status(), 1);
-        assert!(!chain.has_started("old"), "{}", generation.name);
+        chain.assert_not_started("old");
     }
 }

@@ -280,7 +280,9 @@ fn the_secret_of_the_relay_is_not_on_the_command_line() {
     let pid = scp.proxy.start_child(&server);
     let shown = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("a running process");
     assert!(!shown.contains(secret), "{shown}");
-    assert!(!scp.test.conductor.stderr().contains(secret));
+    let secret = secret.to_owned();
+    let stderr = scp.test.end([&mut scp.proxy]);
+    assert!(!stderr.contains(&secret), "{stderr}");
 }
 
 /// An unauthenticated connection is closed, whether it sends anything or not, and blocks no other.
@@ -467,7 +469,7 @@ fn an_scp_editor_sends_the_rest_of_the_chain() {
     chain.editor.send(&request("2", "_scp/proxy", r#"{"servers":"none"}"#));
     let answer = chain.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(2), &json!(-32602)));
-    assert!(!chain.has_started("first"));
+    chain.assert_not_started("first");
 
     let with_env = |mut server: Value| {
         server["env"] = json!([{ "name": "FROM", "value": "the editor" }]);

@@ -47,7 +47,7 @@ fn an_agent_of_any_sdk_that_reports_nothing_is_refused_after_its_first_turn() {
         let session = client.new_session();
         let id = client.send_prompt(&session, "count to 1");
         while !client.is_answered(id) {
-            assert!(client.read_message(), "{}", client.chain.conductor.stderr());
+            assert!(client.read_message(), "{}", client.chain.conductor.stderr_so_far());
             let requests = std::mem::take(&mut client.received);
             for request in requests.iter().filter(|it| it.get("id").is_some()) {
                 let result = match request["method"].as_str() {

@@ -85,7 +85,9 @@ impl FaultRun {
     /// Starts a chain and sets up a session.
     fn with_session(conductor: Conductor, options: &[&str], components: &[String]) -> FaultRun {
         let mut run = FaultRun::start(conductor, options, components);
-        let Reply::Answer(_) = run.initialize() else { panic!("{}", run.chain.conductor.stderr()) };
+        let Reply::Answer(_) = run.initialize() else {
+            panic!("{}", run.chain.conductor.stderr_so_far())
+        };
         let id = run.request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
         let Reply::Answer(answer) = run.answer(id) else { panic!("a session") };
         run.session = answer["result"]["sessionId"].as_str().expect("a session").to_owned();
@@ -182,6 +184,7 @@ impl FaultRun {
         let status = self.chain.conductor.status();
         let end = Instant::now() + REFERENCE_TIMEOUT;
         while pids.iter().any(|pid| is_alive(*pid)) && Instant::now() < end {
+            // Timing: the end of another process is not an event.
             std::thread::sleep(Duration::from_millis(20));
         }
         let left: Vec<u32> = pids.iter().copied().filter(|pid| is_alive(*pid)).collect();

@@ -30,7 +30,7 @@ fn an_agent_of_any_sdk_does_not_get_the_secret_of_a_file() {
         let id = client.send_prompt(&session, "count to 1");
         let mut seen: Vec<Value> = Vec::new();
         while !client.is_answered(id) {
-            assert!(client.read_message(), "{}", client.chain.conductor.stderr());
+            assert!(client.read_message(), "{}", client.chain.conductor.stderr_so_far());
             let received = std::mem::take(&mut client.received);
             for request in received.iter().filter(|it| it.get("id").is_some()) {
                 let result = match request["method"].as_str() {

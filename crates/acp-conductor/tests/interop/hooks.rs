@@ -65,7 +65,7 @@ fn an_agent_of_any_sdk_is_told_why_a_hook_blocks() {
         let id = client.send_prompt(&session, "count to 1");
         let mut texts = Vec::new();
         while !client.is_answered(id) {
-            assert!(client.read_message(), "{}", client.chain.conductor.stderr());
+            assert!(client.read_message(), "{}", client.chain.conductor.stderr_so_far());
             for message in std::mem::take(&mut client.received) {
                 texts.extend(text_of(&message).map(str::to_owned));
                 if message.get("id").is_none() {

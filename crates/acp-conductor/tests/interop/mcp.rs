@@ -51,7 +51,7 @@ impl Session {
         let params = json!({ "cwd": cwd, "mcpServers": servers });
         let id =
             send(&mut chain, 2, "session/new", params)["sessionId"].as_str().map(str::to_owned);
-        let id = id.unwrap_or_else(|| panic!("a session: {}", chain.conductor.stderr()));
+        let id = id.unwrap_or_else(|| panic!("a session: {}", chain.conductor.stderr_so_far()));
         Session { chain, id, turns: 0 }
     }
 

@@ -44,7 +44,7 @@ fn turn(client: &mut TestClient, session: &str) -> (Value, usize) {
     let id = client.send_prompt(session, "count to 1");
     let mut count = 0;
     while !client.is_answered(id) {
-        assert!(client.read_message(), "{}", client.chain.conductor.stderr());
+        assert!(client.read_message(), "{}", client.chain.conductor.stderr_so_far());
         let requests = std::mem::take(&mut client.received);
         for request in requests.iter().filter(|it| it.get("id").is_some()) {
             count += 1;

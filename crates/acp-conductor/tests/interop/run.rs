@@ -13,7 +13,7 @@ use crate::PEERS;
 /// A run takes one or two seconds. A machine that is busy with other tests gets more.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// How long the other processes may outlive the editor.
-const LEAVE_LIMIT: Duration = Duration::from_secs(10);
+const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 
 /// An editor with all processes that it starts, in a session of their own. Conductors put their components
 /// into process groups, so only the session shows which processes belong to the run.
@@ -111,6 +111,7 @@ fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> 
     let end = Instant::now() + limit;
     loop {
         match look() {
+            // Timing: what other processes do is not an event.
             None if Instant::now() < end => sleep(Duration::from_millis(20)),
             seen => return seen,
         }

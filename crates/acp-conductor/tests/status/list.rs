@@ -100,7 +100,7 @@ fn the_status_socket_can_be_turned_off() {
     assert_eq!((names(&directories.runtime).len(), names(&directories.temporary).len()), (0, 0));
     assert_eq!(directories.text(), "No conductor is running.\n");
     end(&mut chain, &mut [agent]);
-    assert_eq!(chain.conductor.stderr(), "");
+    assert_eq!(chain.conductor.whole_stderr(), "");
     let output =
         directories.command(&["agent", "--status", "perhaps", "x"]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));

@@ -36,7 +36,7 @@ fn assert_falls_back(directories: &TestDirectories) {
     assert_eq!(names(&directories.fallback_sockets()), [format!("{}.sock", chain.conductor.pid())]);
     assert_eq!(directories.json()["pid"], chain.conductor.pid());
     end(&mut chain, &mut [agent]);
-    assert_eq!(chain.conductor.stderr(), "");
+    assert_eq!(chain.conductor.whole_stderr(), "");
     assert_eq!(names(&directories.fallback_sockets()), [""; 0]);
 }
 
@@ -144,7 +144,7 @@ fn a_chain_runs_without_a_usable_directory_for_its_socket() {
     }
     let (mut chain, agent) = start_agent(directories.new_setup());
     end(&mut chain, &mut [agent]);
-    let stderr = chain.conductor.stderr();
+    let stderr = chain.conductor.whole_stderr();
     assert!(stderr.contains("WARN") && stderr.contains("other users can access it"), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     let output = directories.status(&["1"]);

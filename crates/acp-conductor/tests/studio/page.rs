@@ -61,7 +61,7 @@ impl Site {
     /// Sends a request and returns the status, the headers and the body.
     pub fn http(&self, head: &str, body: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(&self.host).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
         let length = body.len();
         let head = head.replace("HOST", &self.host).replace('\n', "\r\n");
         write!(stream, "{head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")

@@ -180,7 +180,10 @@ fn requests_in_a_session_that_cannot_be_restored_get_an_error() {
     let line = expect_restore(&mut chain, "session/load", "lost", &[]);
     chain.agent.send(&error(id_of(&line), r#"{"code":-32002,"message":"never saved"}"#));
     restore_session(&mut chain, "session/load", "kept");
-    chain.wait_for_stderr("agent 'agent' could not resume session 'lost': never saved");
+    chain
+        .test
+        .conductor
+        .wait_for_stderr("agent 'agent' could not resume session 'lost': never saved");
     for (id, method) in [(1, "session/prompt"), (2, "session/prompt"), (3, "session/set_mode")] {
         chain.test.editor.send(&request(&id.to_string(), method, &prompt("lost")));
         forward_next(&mut chain.proxies[0]);

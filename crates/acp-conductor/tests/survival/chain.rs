@@ -206,13 +206,6 @@ impl ScriptedChain {
             (component["state"] == state).then_some(component)
         })
     }
-
-    /// Waits until the conductor has written this text to standard error.
-    pub fn wait_for_stderr(&self, words: &str) {
-        wait_until(&format!("the conductor writes {words:?}"), || {
-            self.test.conductor.stderr().contains(words).then_some(())
-        });
-    }
 }
 
 pub fn prompt(session: &str) -> String {

@@ -86,7 +86,7 @@ fn a_restarted_proxy_is_greeted_in_the_dialect_it_used_before() {
                 expect_replay(&mut proxies[0], pinned, &session);
                 assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
             }
-            assert!(!chain.has_started("agent"), "{}", generation.name);
+            chain.assert_not_started("agent");
         }
     }
 }

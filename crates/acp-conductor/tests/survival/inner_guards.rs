@@ -168,7 +168,7 @@ fn an_inner_chain_that_fails_at_the_start_ends_the_outer_chain() {
         assert!(why.contains("/is/not/there") || why.contains("'inner'"), "{answer}");
         assert_eq!(chain.conductor.status(), 1, "{inner}");
         // The agent may have started, and has received nothing.
-        if chain.has_started("agent") {
+        if chain.has_reported("agent") {
             assert_eq!(chain.wait_for_component("agent").next_line(), None);
         }
     }

@@ -205,14 +205,14 @@ fn the_log_reports_a_crash_with_component_cause_last_words_and_next_step() {
         let components = [proxy.to_string(), setup.scripted_json("agent").to_string()];
         let chain = setup.run("agent", &components);
         let mut chain = ScriptedChain::handshake(chain, &["proxy", "agent"], PLAIN);
-        let log = |chain: &TestChain| match options {
-            [] => chain.conductor.stderr(),
-            _ => std::fs::read_to_string(&file).unwrap_or_default(),
-        };
         let wait_for = |chain: &ScriptedChain, parts: &[&str]| {
             let is_it = |line: &str| parts.iter().all(|part| line.contains(part));
             wait_until(&format!("a line with {parts:?}"), || {
-                log(&chain.test).lines().find(|line| is_it(line)).map(str::to_owned)
+                let log = match options {
+                    [] => chain.test.conductor.stderr_so_far(),
+                    _ => std::fs::read_to_string(&file).unwrap_or_default(),
+                };
+                log.lines().find(|line| is_it(line)).map(str::to_owned)
             })
         };
         chain.proxies[0].write_stderr("one\ntwo\nthree\nno licence\n");
@@ -228,8 +228,9 @@ fn the_log_reports_a_crash_with_component_cause_last_words_and_next_step() {
         kill(&chain.proxies[0]);
         wait_for(&chain, &["proxy 'proxy'", "signal 9 (SIGKILL)", "bypassed from now on"]);
         // The component's own standard error is passed on in any case.
-        assert!(chain.test.conductor.stderr().contains("[proxy] no licence\n"));
-        let log_and_stderr = format!("{}{}", log(&chain.test), chain.test.conductor.stderr());
+        let stderr = chain.test.end([&mut chain.agent]);
+        assert!(stderr.contains("[proxy] no licence\n"), "{stderr}");
+        let log_and_stderr = std::fs::read_to_string(&file).unwrap_or_default() + &stderr;
         assert!(
             !log_and_stderr.contains("hunter2") && !log_and_stderr.contains("TOKEN"),
             "{log_and_stderr}"

@@ -33,7 +33,7 @@ fn only_the_restarted_proxy_is_greeted_again_with_the_same_greeting() {
             chain.expect_replay(at, &[]);
         }
         chain.assert_works();
-        assert!(!chain.test.has_started("agent"));
+        chain.test.assert_not_started("agent");
     }
 }
 
@@ -136,7 +136,10 @@ fn a_restarted_proxy_may_refuse_a_session() {
     assert_eq!(line, request(id_of(&line), "session/new", &second.params));
     proxy.send(&result(id_of(&line), &second.result));
     chain.assert_works();
-    chain.wait_for_stderr("proxy 'proxy' could not resume session 'first': not again");
+    chain
+        .test
+        .conductor
+        .wait_for_stderr("proxy 'proxy' could not resume session 'first': not again");
 }
 
 /// During session replay a proxy may send requests and notifications to both sides, and receives answers.
@@ -201,24 +204,24 @@ fn a_restarted_proxy_gets_its_answer_behind_a_long_queue() {
     assert_eq!(proxy.line(), result("6", r#"{"by":"agent"}"#));
     proxy.send(&result(id_of(&received), &session.result));
     chain.assert_works();
-    assert!(!chain.test.has_started("proxy"));
+    chain.test.assert_not_started("proxy");
 }
 
 /// A restarted proxy that refuses its greeting, or does not answer it, has failed like one that crashes.
 #[test]
 fn a_restarted_proxy_that_does_not_accept_its_greeting_is_replaced() {
-    let options = ["--restarts", "2/600", "--init-timeout", "0.3"];
+    let options = ["--restarts", "2/600", "--init-timeout", "5"];
     let mut chain = ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], PLAIN);
     chain.kill_proxy(0);
     let line = chain.proxies[0].line();
     chain.proxies[0].send(&testkit::rpc::error(id_of(&line), r#"{"code":-1,"message":"not me"}"#));
     // It does not answer the next older greeting either.
-    chain.wait_for_stderr("not me");
+    chain.test.conductor.wait_for_stderr("not me");
     chain.await_restart(0);
     // It does not answer the first greeting.
     chain.proxies[0].request("proxy/initialize");
     chain.wait_for_state(1, "bypassed");
-    chain.wait_for_stderr("did not answer initialize within 300 ms");
+    chain.test.conductor.wait_for_stderr("did not answer initialize within 5 s");
     chain.proxies.clear();
     chain.assert_works();
 }

@@ -292,7 +292,7 @@ fn a_provider_that_crashes_on_its_greetings_is_probed_again_and_keeps_its_tools(
         proxy.exit(3);
         chain.proxies[0] = proxy;
         wait_until("the next process has started", || {
-            chain.test.has_started("tools").then_some(())
+            chain.test.has_reported("tools").then_some(())
         });
         // Jitter shortens the delay by up to half.
         assert!(died.elapsed() >= Duration::from_millis(200), "{:?}", died.elapsed());
@@ -319,7 +319,7 @@ fn a_provider_that_crashes_on_its_greetings_is_probed_again_and_keeps_its_tools(
     wait_until("the provider is bypassed", || {
         (status(&chain.test)["components"][0]["state"] == "bypassed").then_some(())
     });
-    assert!(!chain.test.has_started("tools"));
+    chain.test.assert_not_started("tools");
 }
 
 // The agent crashes.

@@ -50,24 +50,24 @@ fn assert_agent_restarted(chain: &mut ScriptedChain) {
 
 #[test]
 fn an_agent_that_is_silent_in_a_turn_is_replaced() {
-    let setup = new_setup().option(&["--prompt-limit", "3", "--answer-limit", "600"]);
+    let setup = new_setup().option(&["--prompt-limit", "5", "--answer-limit", "600"]);
     let mut chain = ScriptedChain::start(setup, &["agent"], VERSION_2);
     chain.new_session("s");
     begin_turn(&mut chain);
-    assert_failed(&chain.test.editor.message(), "showed no activity for 3 s");
+    assert_failed(&chain.test.editor.message(), "showed no activity for 5 s");
     assert_agent_restarted(&mut chain);
 }
 
 /// A proxy that waits for a running agent is not stuck.
 #[test]
 fn in_a_turn_only_the_agent_that_is_running_is_considered_stuck() {
-    let setup = new_setup().option(&["--prompt-limit", "3"]);
+    let setup = new_setup().option(&["--prompt-limit", "5"]);
     let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], VERSION_2);
     chain.new_session("s");
     begin_turn(&mut chain);
     let idle = forward_next(&mut chain.proxies[0]);
     assert_eq!(idle["params"]["params"]["update"]["state"], "idle", "{idle}");
-    assert_failed(&chain.test.editor.message(), "showed no activity for 3 s");
+    assert_failed(&chain.test.editor.message(), "showed no activity for 5 s");
     assert_agent_restarted(&mut chain);
 }
 
@@ -147,8 +147,8 @@ fn sparkle_does_not_wait_for_a_crashed_agent() {
 /// A proxy in an inner chain waits for a turn that continues behind that chain.
 #[test]
 fn a_component_of_an_inner_chain_is_not_stuck_on_a_turn_behind_it() {
-    let setup = new_setup().option(&["--prompt-limit", "6"]);
-    let inner = "proxy --prompt-limit 3 --restart-delay 0..0 --notices off";
+    let setup = new_setup().option(&["--prompt-limit", "8"]);
+    let inner = "proxy --prompt-limit 5 --restart-delay 0..0 --notices off";
     let inner = setup.nested(inner, &[setup.scripted_json("b").to_string()]);
     let components = [inner, setup.scripted_json("agent").to_string()];
     let mut chain =
@@ -157,7 +157,7 @@ fn a_component_of_an_inner_chain_is_not_stuck_on_a_turn_behind_it() {
     begin_turn(&mut chain);
     let idle = forward_next(&mut chain.proxies[0]);
     assert_eq!(idle["params"]["params"]["update"]["state"], "idle", "{idle}");
-    assert_failed(&chain.test.editor.message(), "showed no activity for 6 s");
+    assert_failed(&chain.test.editor.message(), "showed no activity for 8 s");
     assert_agent_restarted(&mut chain);
 }
 

@@ -189,9 +189,8 @@ fn the_user_can_choose_which_updates_a_proxy_receives() {
         .editor
         .send(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
     assert_eq!(wrong.conductor.status(), 2);
-    wait_until("the mistake is reported", || {
-        wrong.conductor.stderr().contains("not one of all, known").then_some(())
-    });
+    let stderr = wrong.conductor.whole_stderr();
+    assert!(stderr.contains("not one of all, known"), "{stderr}");
 }
 
 /// A proxy crashes while updates go around two old proxies in a row. None is lost or overtaken.
@@ -272,9 +271,7 @@ fn a_kind_of_message_goes_around_a_proxy_that_crashes_twice_on_it() {
         .map(|_| chain.test.editor.message()["params"]["update"]["content"]["text"].to_string())
         .collect();
     assert!(notes[2].contains("has crashed twice on session/update usage_update"), "{notes:?}");
-    wait_until("the log reports it", || {
-        chain.test.conductor.stderr().contains("has crashed twice").then_some(())
-    });
+    chain.test.conductor.wait_for_stderr("has crashed twice");
 }
 
 /// The request goes to the next component, and its answer comes back after what was sent before it.

@@ -251,7 +251,7 @@ fn colours_can_be_forced() {
 #[test]
 fn an_interrupt_without_a_terminal_cancels_the_turn_and_ends_the_chat() {
     let mut child = conductor(&["try", "--prompt", "a long story", "--prompt", "hello"])
-        .args(["--", "demo-agent --pace 10"])
+        .args(["--", "demo-agent --pace 100"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("the conductor starts");

@@ -414,7 +414,11 @@ fn a_chat_can_begin_with_an_earlier_session() {
     let chat = Chat::start(&["--load", "old"], json!({}));
     let mut conductor = chat.chain.conductor;
     assert_eq!(conductor.status(), 1);
-    assert!(conductor.stderr().contains("cannot load or resume"), "{}", conductor.stderr());
+    assert!(
+        conductor.whole_stderr().contains("cannot load or resume"),
+        "{}",
+        conductor.whole_stderr()
+    );
 }
 
 #[test]
@@ -426,7 +430,7 @@ fn without_a_terminal_a_missing_login_ends_the_chat_with_the_ways_to_log_in() {
     let shown = chat.shown("error")["text"].as_str().expect("a text").to_owned();
     assert!(shown.contains("Authentication required"), "{shown}");
     assert_eq!(chat.chain.conductor.status(), 1);
-    let stderr = chat.chain.conductor.stderr();
+    let stderr = chat.chain.conductor.whole_stderr();
     assert!(stderr.contains("Authentication required") && stderr.contains("THE_KEY"), "{stderr}");
 }
 

@@ -1,7 +1,5 @@
 //! `conductor try` in a terminal.
 
-use std::time::{Duration, Instant};
-
 use testkit::terminal::Terminal;
 use testkit::test_chain::{directory, wait_until, write_script};
 
@@ -19,7 +17,7 @@ const WELCOME: &str = "Ctrl-D leaves.";
 
 #[test]
 fn in_a_terminal_the_user_can_edit_interrupt_and_leave() {
-    let mut terminal = start(&["--", "demo-agent --pace 5"], &[]);
+    let mut terminal = start(&["--", "demo-agent --pace 50"], &[]);
     let welcome = terminal.wait_for(WELCOME);
     assert!(welcome.contains("You are talking to demo-agent"), "{welcome}");
     // Backspace, and a line that Ctrl-C discards.
@@ -98,13 +96,13 @@ fn an_agent_that_is_killed_ends_the_chat_in_a_terminal() {
 /// A component that never answers must not delay the exit.
 #[test]
 fn an_interrupt_during_the_start_ends_the_chat_at_once() {
-    let mut terminal = start(&["--", "sh -c 'trap \"\" TERM; sleep 1000 & wait; sleep 1000'"], &[]);
+    // Longer than the test waits for the end.
+    let patient = ["--grace", "600", "--init-timeout", "600"];
+    let agent = ["--", "sh -c 'trap \"\" TERM; sleep 1000 & wait; sleep 1000'"];
+    let mut terminal = start(&[&patient[..], &agent].concat(), &[]);
     wait_until("the terminal is used", || (!terminal.echoes()).then_some(()));
     terminal.press("\x03");
-    let began = Instant::now();
     assert_eq!(terminal.wait().code(), Some(130));
-    // Much less than the grace period of a chain and the time for the start of a component.
-    assert!(began.elapsed() < Duration::from_secs(10));
     assert!(terminal.echoes());
 }
 

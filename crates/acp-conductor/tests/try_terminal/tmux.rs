@@ -189,7 +189,9 @@ impl Tmux {
                 return screen;
             }
             before = seen;
+            // Timing: what the terminal shows is not an event, and only a bug reaches the deadline.
             assert!(began.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?} in:\n{screen}");
+            // Timing: as above.
             std::thread::sleep(POLL);
         }
     }

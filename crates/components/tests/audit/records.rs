@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::time::{Duration, Instant};
 
 use components::audit::{
     Audit, AuditOptions, Event, Filter, OnFailure, Record, RuleRef, content, parse_time_at, sha256,
@@ -231,9 +230,8 @@ fn a_log_that_is_opened_while_its_last_owner_closes_it_is_the_same_log() {
 }
 
 #[test]
-fn ten_thousand_records_are_written_and_verified_in_seconds() {
+fn ten_thousand_records_are_written_and_verified() {
     let folder = Folder::new();
-    let since = Instant::now();
     let audit = Audit::open(&folder.options()).expect("opened");
     for number in 0..10_000 {
         let session = format!("session-{number}");
@@ -242,8 +240,6 @@ fn ten_thousand_records_are_written_and_verified_in_seconds() {
     drop(audit);
     let report = verify_good(&folder.log());
     assert_eq!(report.records(), 10_002);
-    // About 0.5 s without optimisation. The limit is for a slow machine.
-    assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
 }
 
 #[test]

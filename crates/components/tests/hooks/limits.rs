@@ -19,6 +19,7 @@ fn wait_for_end(pid: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while runs(pid) {
         assert!(Instant::now() < deadline, "process {pid} is left");
+        // Timing: the end of another process is not an event.
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -212,7 +212,7 @@ impl Talk {
 
     /// Waits until hooks have appended this many inputs to a file. The component runs meanwhile.
     fn wait_for(&mut self, folder: &Folder, count: usize) -> Vec<Value> {
-        self.conversation.run_until(|| folder.read("input").lines().count() >= count);
+        self.conversation.run_until(|| folder.read("input").matches('\n').count() >= count);
         folder.inputs("input")
     }
 

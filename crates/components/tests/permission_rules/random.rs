@@ -1,5 +1,6 @@
 //! Random command lines: nothing panics or takes long, and noise never makes a decision softer.
 
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use components::permissions::rules::Decision;
@@ -122,24 +123,42 @@ const PIECES: &[&str] = &[
     "\\'",
 ];
 
+/// Runs work that reports what it does next, on the small stack of a worker thread. Each step ends within a minute: only a
+/// step that takes exponential time does not.
+fn with_deadlines(work: impl FnOnce(&dyn Fn(&str)) + Send + 'static) {
+    let (report, reports) = std::sync::mpsc::channel();
+    let step = move |text: &str| report.send(text.to_owned()).expect("the test waits");
+    let thread = std::thread::Builder::new().stack_size(1024 * 1024);
+    let thread = thread.spawn(move || work(&step)).expect("a thread");
+    let mut last = String::new();
+    loop {
+        match reports.recv_timeout(Duration::from_secs(60)) {
+            Ok(text) => last = text,
+            Err(RecvTimeoutError::Disconnected) => return thread.join().expect("no panic"),
+            Err(RecvTimeoutError::Timeout) => panic!("no decision within a minute: {last:?}"),
+        }
+    }
+}
+
 fn random_text(random: &mut Random, pieces: usize) -> String {
     (0..pieces).map(|_| random.one(PIECES)).collect()
 }
 
 #[test]
 fn random_command_lines_are_decided_without_panic_and_in_time() {
-    let project = Project::new();
-    let rules = rules(RULES);
-    let mut random = Random(7);
-    let start = Instant::now();
-    for round in 0..600 {
-        let pieces = 1 + random.below(if round % 100 == 0 { 400 } else { 40 });
-        let text = random_text(&mut random, pieces);
-        project.run(&rules, &text);
-        let words: Vec<&str> = text.split(' ').collect();
-        project.argv(&rules, words[0], &words[1..]);
-    }
-    assert!(start.elapsed() < Duration::from_secs(120), "{:?}", start.elapsed());
+    with_deadlines(|step| {
+        let project = Project::new();
+        let rules = rules(RULES);
+        let mut random = Random(7);
+        for round in 0..600 {
+            let pieces = 1 + random.below(if round % 100 == 0 { 400 } else { 40 });
+            let text = random_text(&mut random, pieces);
+            step(&text);
+            project.run(&rules, &text);
+            let words: Vec<&str> = text.split(' ').collect();
+            project.argv(&rules, words[0], &words[1..]);
+        }
+    });
 }
 
 /// Every construct that nests, as deep as the length of a command line allows, on the small stack of a worker thread.
@@ -193,7 +212,7 @@ fn deep_nesting_overflows_no_stack_and_takes_no_exponential_time() {
         ("<<'E'\n", "E\n"),
         ("|", ""),
     ];
-    let check = move || {
+    with_deadlines(move |step| {
         for (open, close) in pairs {
             for count in [17, 101, 1500] {
                 for text in [
@@ -201,13 +220,8 @@ fn deep_nesting_overflows_no_stack_and_takes_no_exponential_time() {
                     format!("{}git push -f{}", open.repeat(count), close.repeat(count)),
                     format!("echo {}x{}", open.repeat(count), close.repeat(count)),
                 ] {
-                    let start = Instant::now();
+                    step(&format!("{open} {count}"));
                     let verdict = project.run(&rules, &text);
-                    assert!(
-                        start.elapsed() < Duration::from_secs(20),
-                        "{open} {count}: {:?}",
-                        start.elapsed()
-                    );
                     assert!(
                         count < 3000
                             || verdict.decision != Decision::Allow
@@ -217,10 +231,7 @@ fn deep_nesting_overflows_no_stack_and_takes_no_exponential_time() {
                 }
             }
         }
-    };
-    let thread =
-        std::thread::Builder::new().stack_size(1024 * 1024).spawn(check).expect("a thread");
-    thread.join().expect("no panic");
+    });
 }
 
 #[test]
@@ -304,23 +315,29 @@ fn noise_never_makes_a_denied_command_allowed() {
     }
 }
 
+/// The fastest of several decisions about simple commands. Other work on the machine slows some of them down, but not all.
+fn fastest_decision(project: &Project, text: &str) -> Duration {
+    let rules = rules(text);
+    let times = (0..200).map(|_| {
+        let start = Instant::now();
+        project.run(&rules, "git status");
+        project.run(&rules, "cat src/a.rs | cat");
+        start.elapsed()
+    });
+    times.min().expect("a time")
+}
+
 #[test]
 fn a_decision_about_a_simple_command_is_fast_with_fifty_rules() {
     let project = Project::new();
+    let last = "[[rule]]\ndecision = \"allow\"\nrun = [\"git status\", \"cat *\"]\n";
     let mut text = String::new();
     for index in 0..50 {
         text.push_str(&format!(
             "[[rule]]\ndecision = \"deny\"\nrun = [\"tool{index} push --force\", \"other{index} *\"]\nread = [\"secret{index}/**\"]\nwrite = [\"dir{index}/**\"]\n"
         ));
     }
-    text.push_str("[[rule]]\ndecision = \"allow\"\nrun = [\"git status\", \"cat *\"]\n");
-    let rules = rules(&text);
-    let start = Instant::now();
-    for _ in 0..200 {
-        project.run(&rules, "git status");
-        project.run(&rules, "cat src/a.rs | cat");
-    }
-    // About 30 µs when optimised. The limit is for a busy machine and a debug build.
-    let each = start.elapsed() / 400;
-    assert!(each < Duration::from_millis(20), "{each:?}");
+    let (one, all) = (fastest_decision(&project, last), fastest_decision(&project, &(text + last)));
+    // MEASURED
+    assert!(all <= one * 20, "{all:?} with fifty-one rules, {one:?} with one");
 }

@@ -189,6 +189,30 @@ fn a_handshake_timeout_names_the_silent_component() {
     );
 }
 
+/// Checklist 107: the timeout applies to each part of the handshake, not to all of it.
+#[test]
+fn a_handshake_may_take_longer_than_the_timeout_of_each_component() {
+    check(
+        "editor p1 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
+        time 2000
+        p1     < $/cancel_request {"requestId":"none"}
+        time 59000
+        p1     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        time 118000
+        agent  > result #2 {"protocolVersion":1}
+        p1     < result 0 {"protocolVersion":1}
+        time 177000
+        p1     > result #1 {"protocolVersion":1}
+        editor < result 0 {"protocolVersion":1}
+        "##,
+    );
+}
+
 /// Checklist 107: a proxy that has its successor's answer must answer next.
 #[test]
 fn a_handshake_timeout_names_a_proxy_that_withholds_the_answer() {

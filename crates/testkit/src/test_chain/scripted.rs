@@ -1,11 +1,11 @@
 //! The test's end of the scripted components (`bin/scripted.rs`): each is a process that the test controls over a socket.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use serde_json::{Value, json};
 
@@ -17,6 +17,8 @@ pub(super) struct ScriptedComponents {
     pub socket: PathBuf,
     listener: UnixListener,
     waiting: BTreeMap<String, VecDeque<ScriptedComponent>>,
+    /// The process ids of the components that the test has waited for.
+    waited_for: BTreeSet<u32>,
 }
 
 impl ScriptedComponents {
@@ -27,7 +29,8 @@ impl ScriptedComponents {
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).expect("a socket for the components");
         listener.set_nonblocking(true).expect("a setting");
-        ScriptedComponents { socket, listener, waiting: BTreeMap::new() }
+        let (waiting, waited_for) = (BTreeMap::new(), BTreeSet::new());
+        ScriptedComponents { socket, listener, waiting, waited_for }
     }
 
     pub fn command(&self, name: &str) -> String {
@@ -40,15 +43,40 @@ impl ScriptedComponents {
     }
 
     pub fn wait_for_component(&mut self, name: &str) -> ScriptedComponent {
-        wait_until(&format!("component {name} starts"), || {
+        let component = wait_until(&format!("component {name} starts"), || {
             self.accept();
             self.waiting.get_mut(name).and_then(VecDeque::pop_front)
-        })
+        });
+        self.waited_for.insert(component.pid);
+        component
     }
 
-    pub fn has_started(&mut self, name: &str) -> bool {
+    pub fn has_reported(&mut self, name: &str) -> bool {
         self.accept();
         self.waiting.get(name).is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    #[track_caller]
+    pub fn assert_not_started(&mut self, name: &str) {
+        // A process is listed from its start until it has been waited for by its parent. One that ended before has
+        // connected in most cases. So the processes are read first.
+        let running = self.running(name);
+        assert_eq!(running, [0; 0], "processes of component {name} that the test does not expect");
+        assert!(!self.has_reported(name), "component {name} has been started");
+    }
+
+    /// The processes of a component that the test has not waited for.
+    fn running(&self, name: &str) -> Vec<u32> {
+        let socket = self.socket.to_string_lossy();
+        let is_it = |pid: u32| {
+            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            // The program, the socket and the name: the conductor's own command line has them in one argument.
+            let mut words = words.split('\0').skip(1);
+            words.next() == Some(&*socket) && words.next() == Some(name)
+        };
+        let processes = std::fs::read_dir("/proc").expect("a list of processes").flatten();
+        let pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| !self.waited_for.contains(pid) && is_it(*pid)).collect()
     }
 
     fn accept(&mut self) {
@@ -136,7 +164,12 @@ impl ScriptedComponent {
 
     /// Waits for one report and files it.
     fn read_report(&mut self, wanted: &str) {
-        match self.reports.recv_timeout(TIMEOUT) {
+        let report = self.reports.recv_timeout(TIMEOUT);
+        self.file_report(report, wanted);
+    }
+
+    fn file_report(&mut self, report: Result<Value, RecvTimeoutError>, wanted: &str) {
+        match report {
             Ok(report) => match report {
                 Value::Object(ref object) if object.contains_key("line") => {
                     self.lines.push_back(report["line"].as_str().map(str::to_owned));
@@ -158,10 +191,14 @@ impl ScriptedComponent {
         }
     }
 
-    /// Waits for the next line on its standard input. `None` at the end of the input.
+    /// Waits for the next line on its standard input. `None` at the end of the input, and if the component has exited: it
+    /// may have been killed before it could report the end of its input.
     pub fn next_line(&mut self) -> Option<String> {
         while self.lines.is_empty() {
-            self.read_report("a line");
+            match self.reports.recv_timeout(TIMEOUT) {
+                Err(RecvTimeoutError::Disconnected) => return None,
+                report => self.file_report(report, "a line"),
+            }
         }
         self.lines.pop_front().flatten()
     }
