@@ -160,7 +160,7 @@ test('when the program has ended, the page says so and stays readable', async (t
   assert.equal(await page.locator('.message.user').isVisible(), true);
   await page.waitForSelector('[data-state="ended"]');
   await page.locator('[data-bar="lost"]').getByText(/Conductor has ended/).waitFor();
-  assert.match(await page.locator('[data-live="assertive"]').textContent(), /ended|lost/);
+  await page.locator('[data-live="assertive"]', { hasText: /ended|lost/ }).waitFor({ state: 'attached' });
   assert.equal(await page.locator('.send').getAttribute('aria-disabled'), 'true');
 });
 

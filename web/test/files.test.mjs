@@ -293,13 +293,13 @@ test('of a long file, only the lines that are near are in the page', async (t) =
   const { page, agent } = await start(t);
   await agent.request('_scp/ide_operation/open-file', { url: 'long.txt', line: 20_000 });
   await page.locator('[data-row="20000"]').waitFor();
-  const shown = await page.locator('[data-row="20000"]').evaluate((it) => {
+  await until(() => page.locator('[data-row="20000"]').evaluate((it) => {
     const [line, view] = [it.getBoundingClientRect(), it.closest('.code-view').getBoundingClientRect()];
     return line.top >= view.top && line.bottom <= view.bottom;
-  });
-  assert.ok(shown, 'the line is in view');
+  }), 'the line in view');
+  // The lines at the beginning may be there until the view has moved.
+  await page.locator('[data-row="1"]').waitFor({ state: 'detached' });
   assert.ok(await page.evaluate(() => document.querySelectorAll('*').length) < 3000);
-  assert.equal(await page.locator('[data-row="1"]').count(), 0);
 });
 
 test('empty files, files that are not text and missing files say so', async (t) => {

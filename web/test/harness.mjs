@@ -32,9 +32,9 @@ export function program() {
 
 /**
  * Starts `conductor studio` and waits for the line with its address.
- * `stop()` ends it, and fails if the program fails or a process of it is left.
+ * `stop()` ends it, and fails if the program fails or a process of it is left after the time `leaves`.
  */
-export async function startStudio({ t, args = [], chain = ['demo-agent'], cwd, env = {} } = {}) {
+export async function startStudio({ t, args = [], chain = ['demo-agent'], cwd, env = {}, leaves = DEADLINE } = {}) {
   const mark = `conductor-test-${randomUUID()}`;
   const words = ['studio', '--no-open', '--port', '0', ...(cwd ? ['--cwd', cwd] : []), ...args, '--', ...chain];
   const child = spawn(program(), words, {
@@ -54,7 +54,7 @@ export async function startStudio({ t, args = [], chain = ['demo-agent'], cwd, e
     const patience = setTimeout(() => child.kill('SIGKILL'), DEADLINE);
     const end = await ended;
     clearTimeout(patience);
-    const left = await leftOver(mark);
+    const left = await leftOver(mark, leaves);
     child.stdout.destroy();
     child.stderr.destroy();
     assert.deepEqual(left, [], `processes are left after the end of the program:\n${log}`);
@@ -87,10 +87,10 @@ export async function startStudio({ t, args = [], chain = ['demo-agent'], cwd, e
   return { url, origin, port: Number(port), key: hash.replace('#key=', ''), pid: child.pid, stop, ended, log: () => log };
 }
 
-/** The processes that have inherited this mark, after at most five seconds to end. They are killed. */
-export async function leftOver(mark) {
+/** The processes that have inherited this mark, and have not ended in time. They are killed. */
+export async function leftOver(mark, time = DEADLINE) {
   let left = [];
-  await until(() => (left = marked(mark)).length === 0, 'the end of all processes', 5_000).catch(() => {});
+  await until(() => (left = marked(mark)).length === 0, 'the end of all processes', time).catch(() => {});
   for (const { pid } of left) {
     try { process.kill(pid, 'SIGKILL'); } catch { /* It has ended. */ }
   }

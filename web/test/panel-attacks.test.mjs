@@ -85,7 +85,7 @@ test('without protection, most of the attacks reach the enemy', async (t) => {
       await settle(page);
       if (!reached()) await clickAll(page);
     }
-    if (direct && !reached()) await until(reached, name, 5_000).catch(() => missed.push(name));
+    if (direct && !reached()) await until(reached, name).catch(() => missed.push(name));
     await page.check();
   }
   assert.deepEqual(missed, [], 'these attacks do not work at all, so they test nothing');

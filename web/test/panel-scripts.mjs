@@ -1,20 +1,34 @@
 // What an attacker does in a panel frame: clicks, and scripts that would run if the cleaner and the policy were deceived.
 
-/** What an attack began has reached the network when this is done: frames are drawn, timers have run, requests went out. */
-export async function settle(page) {
-  await page.evaluate(async () => {
+/**
+ * What an attack began has reached the network when this is done: frames are drawn, the page has nothing left to do or has
+ * drawn many more frames, and later requests of the page were answered. `path` is an address of its server.
+ */
+export async function settle(page, path = '/favicon.ico') {
+  await page.evaluate(async (address) => {
     const frame = () => new Promise((done) => requestAnimationFrame(done));
     for (let i = 0; i < 3; i++) {
+      let idle = false;
+      requestIdleCallback(() => { idle = true; });
       await frame();
-      await fetch('/favicon.ico').catch(() => {});
-      await new Promise((done) => requestIdleCallback(done, { timeout: 200 }));
+      await fetch(address).catch(() => {});
+      for (let frames = 0; !idle && frames < 12; frames++) await frame();
     }
-  }).catch(() => {});
+  }, path).catch(() => {});
 }
 
-export async function clickAll(frame) {
+/** Clicks everything that can be clicked, with the mouse. An element without a place in the window is left out. */
+export async function clickAll(frame, after = async () => {}) {
+  const page = 'page' in frame ? frame.page() : frame;
   for (const element of await frame.$$('a, button, summary, input, video, label, svg').catch(() => [])) {
-    await element.click({ timeout: 500, force: true, noWaitAfter: true }).catch(() => {});
+    try {
+      await element.evaluate((it) => it.scrollIntoView({ block: 'nearest', behavior: 'instant' }));
+      const box = await element.boundingBox();
+      if (box) await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
+    } catch {
+      // The attack has removed it, or its document.
+    }
+    await after();
   }
 }
 

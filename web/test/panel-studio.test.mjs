@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { axe, fits, openStudio, picture, project, startStudio, until } from './harness.mjs';
 import { cases } from './panel-cases.mjs';
+import { clickAll, settle } from './panel-scripts.mjs';
 import { serveEnemy } from './panel-server.mjs';
 import { scriptedAgent } from './scripted.mjs';
 
@@ -174,15 +175,15 @@ test('no hostile panel of an agent reaches anything', async (t) => {
     await show(`p${i}`, `${html}<p class="c-end">End ${i}.</p>`, name);
     const frame = await front(page);
     await until(() => frame.evaluate(() => document.querySelector('main').childNodes.length > 0), `${name} is shown`);
-    for (const element of await frame.$$('a, button, summary, input')) {
-      await element.click({ timeout: 500, force: true, noWaitAfter: true }).catch(() => {});
+    await clickAll(frame, async () => {
       // The page asks before it opens a link.
+      await page.evaluate(() => window.__idle());
       const dialog = page.getByRole('dialog', { name: 'Open this link?' });
       if (await dialog.isVisible()) await dialog.getByRole('button', { name: 'Cancel' }).click();
-    }
+    });
     // The program has done all that came before.
     await agent.request('_scp/html_panel/get', { id: `p${i}` });
-    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestIdleCallback(done, { timeout: 200 }))));
+    await settle(page, '/studio');
     assert.deepEqual(enemy.requests, [], `${name}: nothing reaches the enemy`);
     assert.deepEqual(seen, { dialogs: 0, pages: 0 }, `${name}: no dialog and no new page`);
     assert.equal(addressOf(), address, `${name}: the page stays where it is`);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import test, { after, before } from 'node:test';
 import { axe, open, picture, until } from './harness.mjs';
 import { walkthrough } from './panel-cases.mjs';
+import { settle } from './panel-scripts.mjs';
 import { buildPages, servePages } from './panel-server.mjs';
 
 let pages;
@@ -216,18 +217,22 @@ test('scripts in the frame cannot play the user', async (t) => {
 
 test('a second init is ignored', async (t) => {
   const { page, frame } = await panel(t, '<p>first</p>');
-  const answered = await page.evaluate(async () => {
+  // After the listener of the frame, which is older.
+  await frame.evaluate(() => addEventListener('message', () => { window.received = true; }));
+  await page.evaluate(() => {
     const target = document.querySelector('.panel-frame').contentWindow;
     const channel = new MessageChannel();
-    let answers = 0;
-    channel.port1.onmessage = () => { answers += 1; };
+    window.answers = 0;
+    channel.port1.onmessage = () => { window.answers += 1; };
     target.postMessage({ kind: 'init', v: 1, panel: 'forged' }, '*', [channel.port2]);
     channel.port1.postMessage({ t: 'html', seq: 1, html: '<p>forged</p>' });
-    window.panelTest.show('<p>second</p>');
-    return new Promise((done) => { setTimeout(() => done(answers), 0); });
   });
+  await frame.waitForFunction(() => window.received);
+  await page.evaluate(() => window.panelTest.show('<p>second</p>'));
   await frame.waitForSelector('text=second');
-  assert.equal(answered, 0);
+  // What the frame has posted before this has come.
+  await settle(page);
+  assert.equal(await page.evaluate(() => window.answers), 0);
   assert.equal(await frame.locator('text=forged').count(), 0);
   assert.equal(await frame.title(), 'Walkthrough');
 });

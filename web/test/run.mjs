@@ -1,17 +1,63 @@
-// Runs test files with one Chromium for all of them: `node test/run.mjs [OPTION…] FILE…`, with the options of `node --test`.
+// Runs test files, two at a time: `node test/run.mjs [--browser] FILE…`. With `--browser`, one Chromium serves all of them.
+// `CONDUCTOR_TEST_ONLY` is the name of the only test that runs. `CONDUCTOR_TEST_REPORT` is a file that gets a line of JSON
+// for each test: its file, its name, whether it has passed, and how long it took.
 
-import { spawn } from 'node:child_process';
-import { chromium } from 'playwright-core';
-import { browserOptions } from './chromium.mjs';
+import { appendFileSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { run } from 'node:test';
+import { spec } from 'node:test/reporters';
 
-const options = process.argv.slice(2);
-const server = await chromium.launchServer(browserOptions());
-// A file that hangs fails, and the others go on. A slow machine needs some minutes for the longest file.
-const child = spawn(process.execPath, ['--test', '--test-timeout=900000', '--test-concurrency=2', ...options], {
-  stdio: 'inherit', env: { ...process.env, CONDUCTOR_TEST_BROWSER: server.wsEndpoint() },
-});
+/** The files that take longest, in this order. They come first, so that none of them runs alone at the end. */
+const longest = [
+  // Of the pages.
+  'parts', 'panel-attacks', 'vscode-panel', 'vscode-chat', 'chat', 'files', 'chat-sessions', 'panel', 'panel-studio',
+  // Of VS Code.
+  'scenarios', 'first-use', 'windows', 'surface', 'host',
+].map((name) => `${name}.test.mjs`);
+const rank = (file) => (longest.includes(basename(file)) ? longest.indexOf(basename(file)) : longest.length);
+
+const words = process.argv.slice(2);
+const files = words.filter((it) => it !== '--browser').sort((a, b) => rank(a) - rank(b));
+const { CONDUCTOR_TEST_ONLY: only, CONDUCTOR_TEST_REPORT: report } = process.env;
+// The tests start programs, which are not to report.
+for (const name of ['CONDUCTOR_TEST_ONLY', 'CONDUCTOR_TEST_REPORT']) delete process.env[name];
+const server = words.includes('--browser') ? await startBrowser() : undefined;
+
+async function startBrowser() {
+  const { chromium } = await import('playwright-core');
+  const { browserOptions } = await import('./chromium.mjs');
+  const started = await chromium.launchServer(browserOptions());
+  process.env.CONDUCTOR_TEST_BROWSER = started.wsEndpoint();
+  return started;
+}
+
+/** Writes down the outcome of a test of a file, but not of a part of a test, and not of a test that did not run. */
+function write({ file, name, nesting, details, skip }, passed) {
+  if (!report || nesting !== 0 || skip !== undefined) return;
+  // A file that cannot be loaded is reported as a test with its name.
+  const line = { file: resolve(file ?? name), name, passed, ms: details.duration_ms };
+  appendFileSync(report, `${JSON.stringify(line)}\n`);
+}
+
+const stop = new AbortController();
 // A runner that is ended ends its tests, so that they end their programs.
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
-const code = await new Promise((done) => child.once('close', (status) => done(status ?? 1)));
-await server.close();
-process.exitCode = code;
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop.abort());
+
+const tests = run({
+  files: files.map((it) => resolve(it)),
+  concurrency: 2,
+  // A file that hangs fails, and the others go on. A slow machine needs some minutes for the longest file.
+  timeout: 900_000,
+  signal: stop.signal,
+  ...(only ? { testNamePatterns: [only.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')].map((it) => new RegExp(`^${it}$`)) } : {}),
+});
+tests.on('test:pass', (it) => write(it, true));
+tests.on('test:fail', (it) => {
+  process.exitCode = 1;
+  write(it, false);
+});
+const text = tests.compose(new spec());
+text.pipe(process.stdout);
+await new Promise((done) => text.once('close', done));
+if (stop.signal.aborted) process.exitCode = 1;
+await server?.close();

@@ -11,7 +11,7 @@ import { until } from './until.mjs';
 /**
  * Waits for a scripted agent. `chain` starts it. `request` sends a request to the editor and returns its result.
  * `notify` sends a notification. `exit` ends the agent with a status. `stderr` writes a line to the agent's standard error. `heard` returns the parameters of a message with this method, when it has come.
- * With `hold`, prompts are answered by `answer` or `fail`; or else the methods that it names.
+ * With `hold`, prompts are answered by `answer` or `fail`, the newest one first; or else the methods that it names.
  */
 export async function scriptedAgent({ t, hold = false } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'conductor-agent-'));
@@ -54,9 +54,11 @@ export async function scriptedAgent({ t, hold = false } = {}) {
   const notify = (method, params) => peer.write(`${JSON.stringify({ method, params })}\n`);
   const stderr = (text) => peer.write(`${JSON.stringify({ stderr: text })}\n`);
   const exit = (status) => peer.write(`${JSON.stringify({ exit: status })}\n`);
+  const answered = new Set();
   const answerWith = async (method, outcome) => {
-    await heard(method);
-    const { id } = messages.findLast((it) => it.method === method);
+    const isOpen = (it) => it.method === method && it.id !== undefined && !answered.has(it.id);
+    const { id } = await until(() => messages.findLast(isOpen), `a message ${method} without an answer`);
+    answered.add(id);
     peer.write(`${JSON.stringify({ id, ...outcome })}\n`);
   };
   const answer = (method, result) => answerWith(method, { result });

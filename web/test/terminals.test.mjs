@@ -1,7 +1,7 @@
 // Commands of the agent: the person can stop them, and they never outlive the session, the agent or the chain.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { chat, composer, idle, scripted, send } from './chat-help.mjs';
+import { ask, chat, composer, scripted, send } from './chat-help.mjs';
 import { axe, fits, until } from './harness.mjs';
 
 /** A command that runs until somebody ends it, and prints its process id. */
@@ -95,7 +95,6 @@ test('an agent that has crashed leaves no command, although it is started again'
   await send(page, 'crash');
   await gone(pid);
   await page.locator('.error-card').first().waitFor();
-  await send(page, 'hello');
-  await idle(page);
+  await ask(page, 'hello');
   assert.equal(await composer(page).count(), 1);
 });

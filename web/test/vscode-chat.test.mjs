@@ -38,15 +38,20 @@ const drawn = (frame) => frame.evaluate(() => new Promise((done) => { requestAni
 
 for (const theme of Object.keys(themes)) {
   test(`every state is accessible and fits, ${theme}`, async (t) => {
-    for (const [state, sign] of Object.entries(states)) {
-      for (const width of theme === 'dark' || state === 'permission' ? [300, 900] : [300]) {
-        const { page, frame } = await chat(t, { state, theme, width, place: width === 300 ? 'sidebar' : 'editor' });
+    for (const width of [300, 900]) {
+      const shown = Object.entries(states).filter(([state]) => width === 300 || theme === 'dark' || state === 'permission');
+      // One window for all states. Each has a page of its own in it.
+      const { page, host, show } = await chat(t, { state: shown[0][0], theme, width, place: width === 300 ? 'sidebar' : 'editor' });
+      for (const [state, sign] of shown) {
+        await host('forget');
+        await host('begin', state);
+        const frame = await show();
         await frame.waitForSelector(sign);
         await axe(page, { frame });
         await fits(frame);
         if (process.env.CONDUCTOR_PICTURES) await picture(page, `vscode-${state}-${width}-${theme.replace(' ', '-')}`);
-        await page.check();
       }
+      await page.check();
     }
   });
 }
@@ -129,7 +134,7 @@ test('the shown session, drafts and the reading place survive when the page is t
 
   it.frame = await it.show();
   await it.frame.waitForSelector(`article[data-id="${before.row}"]`);
-  await until(async () => isDeepStrictEqual(await place(), before), 'the same place', 5_000)
+  await until(async () => isDeepStrictEqual(await place(), before), 'the same place')
     .catch(async () => assert.deepEqual(await place(), before));
   assert.equal(await it.frame.locator('#composer').inputValue(), 'Half a sen');
   assert.equal(await it.frame.getAttribute('.conversation', 'data-following'), 'false');
@@ -189,6 +194,7 @@ test('files, changes, panels and the log are opened by VS Code', async (t) => {
     await frame.getByRole('button', { name: 'More' }).click();
     await frame.getByRole('menuitem', { name }).click();
   }
+  await until(async () => (await posted()).length >= 8, 'all messages');
   const messages = await posted();
   const [diff] = messages.splice(3, 1);
   assert.deepEqual(messages, [
@@ -220,6 +226,7 @@ test('a chain that has ended says why, and can be started again', async (t) => {
     for (const name of ['Restart', 'Choose a chain', 'Show the log']) {
       await it.frame.locator('[data-bar="ended"]').getByRole('button', { name }).click();
     }
+    await until(async () => (await it.posted()).length >= 3, 'all messages');
     assert.deepEqual(await it.posted(), [
       { host: 'command', command: 'conductor.start' }, { host: 'command', command: 'conductor.chooseChain' }, { host: 'showLog' },
     ]);
@@ -264,11 +271,12 @@ test('a session that is only kept is shown again without being opened', async (t
   it.frame = await it.show();
   await it.frame.waitForSelector('.message.note');
   assert.equal(await it.frame.textContent('h1'), 'Kept');
+  await it.frame.evaluate(() => window.__idle());
   assert.deepEqual(await it.asked('openSession'), []);
 });
 
 test('commands of the extension', async (t) => {
-  const { page, frame, host, asked } = await chat(t, { state: 'streaming' });
+  const { page, frame, host, asked, handled } = await chat(t, { state: 'streaming' });
   const composer = frame.locator('#composer');
   await frame.waitForSelector('.queued');
   await host('send', { command: 'focus' });
@@ -295,10 +303,12 @@ test('commands of the extension', async (t) => {
   await host('send', { command: 'showSession', session: 's4' });
   await until(async () => (await asked('openSession')).length === 1, 'the earlier session');
   // What is not a command is nothing.
-  for (const message of [{ command: 'insert' }, { command: 'insert', path: 7 }, { command: 'showSession' }, { command: 'eval' }, 'x', null, [1]]) {
-    await host('send', message);
-  }
+  const nothing = [{ command: 'insert' }, { command: 'insert', path: 7 }, { command: 'showSession' }, { command: 'eval' }, 'x', null, [1]];
+  await handled(nothing.length, async () => {
+    for (const message of nothing) await host('send', message);
+  });
   assert.equal((await asked('newSession')).length, 1);
+  assert.equal((await asked('openSession')).length, 1);
 });
 
 test('a text that is inserted before the chat is there is not lost', async (t) => {
@@ -315,6 +325,7 @@ test('an edit is reviewed in the chat, too', async (t) => {
   const { frame, host, asked, posted } = await chat(t, { state: 'permission' });
   await frame.getByRole('button', { name: '1 edit to review' }).click();
   await frame.locator('dialog.edits .edit-path').click();
+  await until(async () => (await posted()).length > 0, 'the message');
   assert.deepEqual(await posted(), [{ host: 'openDiff', path: 'src/a.rs', old: 'a\n', new: 'b\n' }]);
   await frame.getByRole('button', { name: 'Accept' }).click();
   await until(async () => (await asked('answerEdit')).length === 1, 'the answer');
@@ -341,9 +352,9 @@ test('keys of VS Code are left to VS Code', async (t) => {
 });
 
 test('nobody else can play the extension', async (t) => {
-  const { page, frame, asked } = await chat(t);
+  const { page, frame, asked, handled } = await chat(t);
   await frame.waitForSelector('.message');
-  const answered = await page.evaluate(() => new Promise((done) => {
+  const answered = await handled(4, () => page.evaluate(() => new Promise((done) => {
     // A frame without an origin, as ours are, that knows the window of the chat.
     const other = document.createElement('iframe');
     other.sandbox = 'allow-scripts';
@@ -354,7 +365,7 @@ test('nobody else can play the extension', async (t) => {
     </script>`;
     addEventListener('message', (event) => { if (event.data === 'sent') done(true); });
     document.body.append(other);
-  }));
+  })));
   assert.ok(answered);
   await drawn(frame);
   assert.deepEqual(await asked('newSession'), []);

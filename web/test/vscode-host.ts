@@ -98,6 +98,12 @@ const host = {
   /** What VS Code keeps of the page. */
   state: () => (state === null ? null : JSON.parse(state) as unknown),
 
+  /** The next page is made without the state of this one. */
+  forget(): void {
+    host.throwAway();
+    state = null;
+  },
+
   /** Begins with the topics of a state of `fixtures.ts`. */
   begin(name: string): void {
     topics = new Topics();

@@ -93,7 +93,11 @@ test('a panel that is made again asks for its contents', async (t) => {
   assert.deepEqual(await it.posted(), [{ ready: true }]);
   it.frame = await it.show();
   assert.deepEqual(await it.posted(), [{ ready: true }, { ready: true }]);
-  for (const message of [{ panel: null }, { panel: { label: 1, contents: 'x' } }, { panel: { label: 'x' } }, {}, 'x']) await it.host('send', message);
+  const nothing = [{ panel: null }, { panel: { label: 1, contents: 'x' } }, { panel: { label: 'x' } }, {}, 'x'];
+  await it.handled(nothing.length, async () => {
+    for (const message of nothing) await it.host('send', message);
+  });
+  await settle(it.page);
   assert.equal(await it.frame.locator('iframe').count(), 0);
 });
 

@@ -85,6 +85,18 @@ export async function openPage(server, name, { t, state, theme = 'dark', place =
   };
   return {
     page, host, show, html: shown, frame: await show(),
+    /** Does what sends this many messages to the page, and waits until it has handled them. */
+    handled: async (count, send) => {
+      const frame = await frameOf(page);
+      // After the listeners of the page, which are older.
+      await frame.evaluate(() => {
+        window.handled = 0;
+        addEventListener('message', () => { window.handled += 1; });
+      });
+      const result = await send();
+      await frame.waitForFunction((all) => window.handled >= all, count);
+      return result;
+    },
     /** What the page has posted, without the messages of the link. */
     posted: () => page.evaluate(() => window.host.posted.filter((message) => !('link' in message))),
     asked: (op) => page.evaluate((name) => window.host.asked.filter((action) => action.op === name), op),

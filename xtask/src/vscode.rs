@@ -122,7 +122,7 @@ fn test_all(filter: &str, work: Work) -> Result<(), String> {
     if !units.is_empty() {
         let command = || {
             let mut test = tools.node.command();
-            test.args(["--test", "--test-concurrency=2"]);
+            test.arg(root().join(node::RUNNER));
             test
         };
         let program = tools.node.program();
@@ -137,7 +137,7 @@ fn test_all(filter: &str, work: Work) -> Result<(), String> {
     let program = debug_program()?;
     let command = || {
         let mut test = tools.node.command();
-        test.arg(root().join("web/test/run.mjs"));
+        test.arg(root().join(node::RUNNER)).arg("--browser");
         with_program(&mut test, &tools, &package, &program);
         test
     };

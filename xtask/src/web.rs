@@ -137,7 +137,7 @@ fn unit_tests(filter: &str, work: Work) -> Result<(), String> {
     prepare()?;
     let command = || {
         let mut node = Command::new("node");
-        node.args(["--test", "--test-concurrency=2"]);
+        node.arg(root().join(node::RUNNER));
         node
     };
     let reads = &["clients/typescript"];
@@ -157,7 +157,7 @@ fn browser_tests(filter: &str, work: Work) -> Result<(), String> {
         if let Some(goose) = &goose {
             node.env("CONDUCTOR_GOOSE", goose);
         }
-        node.arg("test/run.mjs").env("CONDUCTOR_BIN", &program);
+        node.arg(root().join(node::RUNNER)).arg("--browser").env("CONDUCTOR_BIN", &program);
         node
     };
     let programs: Vec<&Path> = [&program].into_iter().chain(&goose).map(PathBuf::as_path).collect();

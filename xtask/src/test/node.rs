@@ -13,8 +13,8 @@ use super::records::{Inputs, Project, Records};
 use super::stress;
 use crate::tool::{self, root};
 
-/// Tells what became of each test.
-const REPORTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/test/report.mjs");
+/// Runs test files.
+pub const RUNNER: &str = "web/test/run.mjs";
 
 /// Installed programs that the tests run. In Debian, the commands of Chromium are scripts.
 const INSTALLED: [&str; 6] = [
@@ -36,7 +36,7 @@ pub struct NodeTests<'a> {
     pub reads: &'a [&'a str],
     /// The programs that they run.
     pub programs: &'a [&'a Path],
-    /// Makes the command that runs Node. The options of `node --test` and the files follow.
+    /// Makes the command that runs [`RUNNER`]. The files follow.
     pub command: &'a dyn Fn() -> Command,
 }
 
@@ -85,8 +85,6 @@ impl NodeTests<'_> {
         if waiting.is_empty() {
             return Ok(());
         }
-        // Those that take longest come first.
-        waiting.sort_by_key(|(_, name, _)| std::cmp::Reverse(records.last_time(name)));
         let files: Vec<&str> = waiting.iter().map(|(file, _, _)| *file).collect();
         let ran = self.run_files(&files, None)?;
         for (file, name, inputs) in &waiting {
@@ -126,12 +124,11 @@ impl NodeTests<'_> {
     fn run_files(&self, files: &[&str], only: Option<&str>) -> Result<Ran, String> {
         let folder = root().join(self.folder);
         let report = env::temp_dir().join(format!("xtask-node-{}.jsonl", process::id()));
+        let _ = fs::remove_file(&report);
         let mut command = (self.command)();
-        command.args(["--test-reporter=spec", "--test-reporter-destination=stdout"]);
-        command.arg(format!("--test-reporter={}", Path::new(REPORTER).display()));
-        command.arg(format!("--test-reporter-destination={}", report.display()));
+        command.env("CONDUCTOR_TEST_REPORT", &report);
         if let Some(name) = only {
-            command.arg(format!("--test-name-pattern=^{}$", escaped(name)));
+            command.env("CONDUCTOR_TEST_ONLY", name);
         }
         let status = tool::run(command.args(files).current_dir(&folder));
         let text = fs::read_to_string(&report).unwrap_or_default();
@@ -210,18 +207,6 @@ impl TestResult {
     }
 }
 
-/// A regular expression that matches this text only.
-fn escaped(text: &str) -> String {
-    let mut pattern = String::new();
-    for letter in text.chars() {
-        if r"\^$.*+?()[]{}|/-".contains(letter) {
-            pattern.push('\\');
-        }
-        pattern.push(letter);
-    }
-    pattern
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,10 +228,5 @@ mod tests {
         assert_eq!(ran.time_of_passed("test/a.mjs"), Some(Duration::from_secs(3)));
         assert_eq!(ran.time_of_passed("test/b.mjs"), None);
         assert_eq!(ran.time_of_passed("test/c.mjs"), None, "nothing has passed");
-    }
-
-    #[test]
-    fn a_name_is_a_pattern_for_itself() {
-        assert_eq!(escaped("a (b) is *c*?"), r"a \(b\) is \*c\*\?");
     }
 }

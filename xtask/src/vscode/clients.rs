@@ -35,7 +35,7 @@ fn run_all(filter: &str, work: Work) -> Result<(), String> {
     let program = debug_program()?;
     let command = || {
         let mut node = Command::new("node");
-        node.args(["--test", "--test-concurrency=2"]).env("CONDUCTOR_BIN", &program);
+        node.arg(root().join(node::RUNNER)).env("CONDUCTOR_BIN", &program);
         node
     };
     let files = [tests(&folder, "test", filter)?, scenarios(&folder, filter)?].concat();
