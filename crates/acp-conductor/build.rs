@@ -1,8 +1,9 @@
 //! Records how the program is built, for `conductor --version --verbose`.
 //!
 //! The commit comes from the environment (`CONDUCTOR_COMMIT` and `CONDUCTOR_COMMIT_DATE`, which `cargo xtask dist`
-//! sets), from the file that cargo adds to a package, or from git. Git is asked only for optimised builds: a debug
-//! build would otherwise be compiled again after each commit.
+//! sets), from the file that cargo adds to a package, or from git. Git is asked only for optimised builds, and again only
+//! if the sources of the program have changed: a commit alone does not link the program again. The recorded commit is
+//! then an earlier one with the same sources.
 
 use std::env;
 use std::fs;
@@ -11,6 +12,9 @@ use std::process::Command;
 
 /// The folder of this package in its repository.
 const FOLDER: &str = "crates/acp-conductor/";
+
+/// The crates that are not a part of the program.
+const TEST_CRATES: [&str; 2] = ["fuzzing", "testkit"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -49,22 +53,39 @@ fn packaged_commit(folder: &Path) -> Option<String> {
     rest.split('"').nth(1).map(str::to_owned)
 }
 
-/// The commit of the repository, unless this is a copy of the package in the repository of another project.
+/// The commit of the repository, and whether the sources differ from it, unless this is a copy of the package in the
+/// repository of another project.
 fn record_git_commit(folder: &Path) {
-    let git =
-        |arguments: &[&str]| output_of(Command::new("git").args(arguments).current_dir(folder));
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        output_of(command.arg("--no-optional-locks").args(arguments).current_dir(folder))
+    };
     if git(&["rev-parse", "--show-prefix"]).as_deref() != Some(FOLDER) {
         return;
     }
-    // A commit changes the log of HEAD.
-    for name in ["HEAD", "logs/HEAD"] {
-        let path = git(&["rev-parse", "--git-path", name]).map(|path| folder.join(path));
-        if let Some(path) = path.filter(|path| path.exists()) {
-            println!("cargo::rerun-if-changed={}", path.display());
-        }
+    let sources = sources(folder);
+    for source in &sources {
+        println!("cargo::rerun-if-changed={source}");
     }
     record("CONDUCTOR_COMMIT", git(&["rev-parse", "HEAD"]));
     record("CONDUCTOR_COMMIT_DATE", git(&["show", "--no-patch", "--format=%cs", "HEAD"]));
+    let mut status = vec!["status", "--porcelain", "--untracked-files=no", "--"];
+    status.extend(sources.iter().map(String::as_str));
+    let changes = git(&status).filter(|changes| !changes.is_empty());
+    record("CONDUCTOR_COMMIT_CHANGED", changes.map(|_| "yes".to_owned()));
+}
+
+/// The files and folders that the program of this repository is compiled from, relative to this package.
+fn sources(folder: &Path) -> Vec<String> {
+    let mut sources = vec!["../../Cargo.toml".to_owned(), "../../Cargo.lock".to_owned()];
+    let crates = folder.join("..").read_dir().into_iter().flatten().flatten();
+    let names = crates.filter_map(|entry| entry.file_name().into_string().ok());
+    for name in names.filter(|name| !TEST_CRATES.contains(&name.as_str())) {
+        let parts =
+            ["Cargo.toml", "build.rs", "src", "dist"].map(|part| format!("../{name}/{part}"));
+        sources.extend(parts.into_iter().filter(|path| folder.join(path).exists()));
+    }
+    sources
 }
 
 /// The version of the ACP schema in the lock file of the workspace or of the package.

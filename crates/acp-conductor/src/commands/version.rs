@@ -11,9 +11,10 @@ pub fn short() -> String {
 
 /// The output of `conductor --version --verbose`. The rows have a fixed order, so that scripts can read them.
 pub fn verbose() -> String {
+    let changed = option_env!("CONDUCTOR_COMMIT_CHANGED").map_or("", |_| ", with changes");
     let commit = match (option_env!("CONDUCTOR_COMMIT"), option_env!("CONDUCTOR_COMMIT_DATE")) {
-        (Some(commit), Some(date)) => format!("{commit} ({date})"),
-        (Some(commit), None) => commit.to_owned(),
+        (Some(commit), Some(date)) => format!("{commit} ({date}){changed}"),
+        (Some(commit), None) => format!("{commit}{changed}"),
         (None, _) if cfg!(debug_assertions) => "not recorded in a debug build".to_owned(),
         (None, _) => "unknown".to_owned(),
     };
