@@ -1,6 +1,6 @@
 //! The chain of hashes: each line has the hash of the line before it, and its own.
 
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
