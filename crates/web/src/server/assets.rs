@@ -1,14 +1,17 @@
-//! The built files of the pages, with their headers. They are the same for everybody.
+//! The built files of the pages, with their headers. They are the same for everybody. The program has them compressed,
+//! as every browser takes them.
 
+use std::io::Read;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use flate2::read::GzDecoder;
 
 use super::{Shared, problem};
 
-/// A built file: its name, its type and its contents.
+/// A built file: its name, its type and its contents, compressed with gzip.
 type Asset = (&'static str, &'static str, &'static [u8]);
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -17,7 +20,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 
 macro_rules! asset {
     ($name:literal, $kind:ident) => {
-        ($name, $kind, include_bytes!(concat!("../../dist/", $name)).as_slice())
+        ($name, $kind, include_bytes!(concat!(env!("OUT_DIR"), "/dist/", $name)).as_slice())
     };
 }
 
@@ -103,14 +106,87 @@ fn missing() -> Response {
 
 /// The file, or that the browser has it already.
 fn send(asset: &Asset, headers: &HeaderMap) -> Response {
-    let (_, kind, contents) = asset;
-    let tag = format!("\"{}\"", env!("CONDUCTOR_WEB_BUILD"));
+    let (_, kind, compressed) = *asset;
+    // The two forms have different tags.
+    let (tag, encoding) = match accepts_gzip(headers) {
+        true => (concat!("\"", env!("CONDUCTOR_WEB_BUILD"), "-gzip\""), Some("gzip")),
+        false => (concat!("\"", env!("CONDUCTOR_WEB_BUILD"), "\""), None),
+    };
     let known =
         headers.get(header::IF_NONE_MATCH).is_some_and(|it| it.as_bytes() == tag.as_bytes());
-    let headers =
-        [(header::CONTENT_TYPE, *kind), (header::CACHE_CONTROL, "no-cache"), (header::ETAG, &tag)];
-    match known {
-        true => (StatusCode::NOT_MODIFIED, headers).into_response(),
-        false => (headers, *contents).into_response(),
+    let list = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::ETAG, tag),
+        (header::VARY, "accept-encoding"),
+    ];
+    match encoding {
+        _ if known => (StatusCode::NOT_MODIFIED, list).into_response(),
+        Some(encoding) => {
+            (list, [(header::CONTENT_ENCODING, encoding)], compressed).into_response()
+        }
+        None => (list, decompressed(compressed)).into_response(),
+    }
+}
+
+/// Whether the client lists gzip among the encodings that it accepts, and not with the weight 0.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let lists = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|it| it.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|item| {
+        let (name, weight) = item.split_once(';').unwrap_or((item, ""));
+        let refused = weight.trim().strip_prefix("q=").is_some_and(|it| it.parse() == Ok(0.0));
+        name.trim().eq_ignore_ascii_case("gzip") && !refused
+    })
+}
+
+fn decompressed(compressed: &[u8]) -> Vec<u8> {
+    let mut contents = Vec::new();
+    // The build script has written it, and a `Vec` can always be written to.
+    let _ = GzDecoder::new(compressed).read_to_end(&mut contents);
+    contents
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+
+    use super::*;
+
+    fn headers(encodings: &str) -> HeaderMap {
+        let value = header::HeaderValue::from_str(encodings).expect("a header");
+        HeaderMap::from_iter([(header::ACCEPT_ENCODING, value)])
+    }
+
+    #[test]
+    fn a_file_is_sent_compressed_only_to_clients_that_accept_it() {
+        for accepted in ["gzip", "gzip, deflate, br", "br;q=1.0, GZIP;q=0.5"] {
+            assert!(accepts_gzip(&headers(accepted)), "{accepted}");
+        }
+        for refused in ["", "identity", "br, deflate", "gzip;q=0, br", "gzip; q=0.0"] {
+            assert!(!accepts_gzip(&headers(refused)), "{refused}");
+        }
+    }
+
+    #[tokio::test]
+    async fn both_forms_have_the_contents_of_the_built_file() {
+        let built = include_bytes!("../../dist/panel/frame.js");
+        let asset = &PANEL[1];
+        let plain = send(asset, &HeaderMap::new());
+        assert!(!plain.headers().contains_key(header::CONTENT_ENCODING));
+        let compressed = send(asset, &headers("gzip"));
+        assert_eq!(compressed.headers()[header::CONTENT_ENCODING], "gzip");
+        assert_ne!(compressed.headers()[header::ETAG], plain.headers()[header::ETAG]);
+        let plain = to_bytes(plain.into_body(), usize::MAX).await.expect("a body");
+        assert_eq!(plain, &built[..]);
+        let compressed = to_bytes(compressed.into_body(), usize::MAX).await.expect("a body");
+        assert_eq!(decompressed(&compressed), built);
+    }
+
+    #[test]
+    fn a_browser_that_has_the_file_does_not_get_it_again() {
+        let mut request = headers("gzip");
+        let first = send(&PANEL[1], &request);
+        request.insert(header::IF_NONE_MATCH, first.headers()[header::ETAG].clone());
+        assert_eq!(send(&PANEL[1], &request).status(), StatusCode::NOT_MODIFIED);
     }
 }
