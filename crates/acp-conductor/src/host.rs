@@ -41,6 +41,11 @@ impl RunningComponent {
         }
     }
 
+    /// Whether it is a process that has exited, and its exit will be reported soon.
+    pub fn is_exiting(&self) -> bool {
+        matches!(self, RunningComponent::Process(process) if process.is_exiting())
+    }
+
     /// Asks a process and its children to exit. Does nothing for a thread.
     pub fn terminate(&self) {
         if let RunningComponent::Process(process) = self {

@@ -7,6 +7,7 @@
 
 mod options;
 mod start;
+mod timer;
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -48,9 +49,6 @@ const MAX_ROUNDS: usize = 32;
 
 /// How long the task polls for more input before it sleeps.
 const SPIN_TIME: Duration = Duration::from_micros(50);
-
-/// How often the shell checks whether a paused editor has closed its connection.
-const HANG_UP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Runs a chain over the streams of an editor, until the chain ends or `stop` completes.
 pub async fn run(
@@ -540,44 +538,6 @@ impl Shell {
             let line = format!("cannot write to {}: {error}", chain.describe(seat));
             self.write_error.get_or_insert(ErrorKind::OutputFailed.tag(line));
         }
-    }
-
-    /// Checks whether a paused editor has closed its connection, which reading would notice only after the
-    /// unread data. Returns the time of the next check.
-    fn check_hang_up(&mut self) -> Option<Instant> {
-        let outer = &mut self.seats[0].link;
-        if outer.reading || outer.reader.is_none() {
-            self.next_hang_up_check = None;
-            return None;
-        }
-        let due = *self.next_hang_up_check.get_or_insert_with(|| Instant::now() + HANG_UP_INTERVAL);
-        if due <= Instant::now() {
-            self.next_hang_up_check = None;
-            if self.config.hung_up.is_some_and(|hung_up| hung_up()) {
-                outer.reader = None;
-                let link = engine::LinkId::main(Seat::OUTER);
-                self.handle(Input::OutputClosed { link, rest: None });
-            }
-        }
-        Some(due)
-    }
-
-    /// Sets the timer to the next deadline. Returns whether a deadline has passed.
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
-        let core = self.core.deadline().map(|time| self.started + Duration::from_millis(time.0));
-        let Some(next) = core.into_iter().chain(self.check_hang_up()).min() else { return false };
-        if self.timer.deadline() != next {
-            self.timer.as_mut().reset(next);
-        }
-        if self.timer.as_mut().poll(cx).is_pending() {
-            return false;
-        }
-        self.update_time();
-        if core.is_some_and(|time| time <= Instant::now()) {
-            self.report_stderr();
-            self.handle(Input::Tick);
-        }
-        true
     }
 }
 

@@ -45,6 +45,11 @@ impl SeatIo {
         }
     }
 
+    /// Whether its process has exited and its exit will be reported soon.
+    pub fn is_exiting(&self) -> bool {
+        self.component.as_ref().is_some_and(RunningComponent::is_exiting)
+    }
+
     /// All links of the seat.
     pub fn links(&mut self) -> impl Iterator<Item = &mut Link> {
         std::iter::once(&mut self.link).chain(&mut self.relay)

@@ -135,7 +135,8 @@ fn wait_until_refused(agent: &mut ScriptedComponent) -> Value {
 /// Checklist 106.
 #[test]
 fn the_conductor_answers_open_requests_after_the_grace_period() {
-    let (mut chain, mut proxy, mut agent) = start_pair(new_setup().option(&SHORT_GRACE));
+    // The proxy has half of the grace period to read its answer.
+    let (mut chain, mut proxy, mut agent) = start_pair(new_setup().option(&["--grace", "6"]));
     chain.editor.send(PROMPT);
     proxy.request("session/prompt");
     proxy.forward("own", "x/y", "{}");

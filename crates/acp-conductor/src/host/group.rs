@@ -147,9 +147,7 @@ mod unix {
         /// before that, because its process id, which identifies the group, could be reused.
         pub(crate) async fn end(&self, child: &mut Child) {
             match signal(SignalKind::child()) {
-                Ok(mut children) => {
-                    while !self.leader_has_ended() && children.recv().await.is_some() {}
-                }
+                Ok(mut children) => while !self.has_ended() && children.recv().await.is_some() {},
                 Err(_) => drop(child.wait().await),
             }
             self.kill();
@@ -158,7 +156,7 @@ mod unix {
         }
 
         /// Whether the leader has exited. Does not reap it.
-        fn leader_has_ended(&self) -> bool {
+        pub(crate) fn has_ended(&self) -> bool {
             let leader = *self.leader.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(leader) = leader else { return true };
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -249,6 +247,11 @@ mod windows {
         pub(crate) async fn end(&self, child: &mut Child) {
             let _ = child.wait().await;
             self.kill();
+        }
+
+        /// Unknown: the exit of a job is reported without a clean-up.
+        pub(crate) fn has_ended(&self) -> bool {
+            false
         }
 
         /// Does nothing: Windows cannot ask a process without a window to exit. Closing its standard input must

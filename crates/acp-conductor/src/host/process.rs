@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use router::{ExitCause, Seat};
 use secrets::Secrets;
@@ -29,6 +29,9 @@ const LONGEST_PIECE: usize = 64 * 1024;
 /// How long to wait for the end of stderr after the process has exited. The timeout is reached only if a
 /// grandchild has left the process group and keeps the pipe open.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How long the clean-up after an exit may take until the exit is reported. On a busy machine it takes seconds.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The exit of a component.
 #[derive(Debug)]
@@ -59,6 +62,8 @@ pub struct ProcessCleanup {
 pub struct Process {
     pid: Option<u32>,
     group: Group,
+    /// When it was first seen that it has exited.
+    exited: OnceLock<Instant>,
     stderr_tail: StderrTail,
     _pipes: [Option<QuotaShare>; 2],
 }
@@ -148,7 +153,8 @@ impl Process {
         // Fails if the chain has ended.
         let report = move |how| drop(exits.send(ComponentExit { seat, incarnation, how }));
         tokio::spawn(wait(child, group.clone(), tag, (reading, stop), report));
-        Ok((Process { pid, group, stderr_tail, _pipes: pipes }, stdout, stdin))
+        let exited = OnceLock::new();
+        Ok((Process { pid, group, exited, stderr_tail, _pipes: pipes }, stdout, stdin))
     }
 
     /// The last lines on its stderr.
@@ -159,6 +165,13 @@ impl Process {
     /// The process id.
     pub fn pid(&self) -> Option<u32> {
         self.pid
+    }
+
+    /// Whether it has exited and its exit will be reported soon, after its children have been killed and its stderr has been
+    /// read.
+    pub fn is_exiting(&self) -> bool {
+        let has_ended = self.group.has_ended();
+        has_ended && self.exited.get_or_init(Instant::now).elapsed() < REPORT_TIMEOUT
     }
 
     /// Asks the component and its children to exit.

@@ -58,3 +58,5 @@ fn default_setup() -> TestChainBuilder {
 /// Scripted components do not exit when their input ends. A test that waits for the end of a whole
 /// chain uses this to keep the wait short.
 const SHORT_GRACE: [&str; 2] = ["--grace", "0.1"];
+/// A grace period longer than any test, for components that receive something at the end and then exit themselves.
+const LONG_GRACE: [&str; 2] = ["--grace", "600"];

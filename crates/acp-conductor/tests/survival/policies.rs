@@ -7,7 +7,7 @@ use testkit::test_chain::{TestChain, assert_gone, assert_reports_failure, wait_u
 use crate::chain::{
     GREETING, LOADS, PLAIN, RESUMES, ScriptedChain, assert_crash, forward_next, kill,
 };
-use crate::{SHORT_GRACE, new_setup, setup_without_restarts};
+use crate::{LONG_GRACE, SHORT_GRACE, new_setup, setup_without_restarts};
 
 const PROMPT: &str = "session/prompt";
 
@@ -161,12 +161,13 @@ fn the_bypass_policy_bypasses_a_crashed_proxy_at_once() {
 #[test]
 fn the_stop_policy_ends_the_chain() {
     for option in ["stop", "1=stop", "proxy=stop"] {
-        let setup = new_setup().option(&["--on-crash", option]).option(&SHORT_GRACE);
+        let setup = new_setup().option(&["--on-crash", option]).option(&LONG_GRACE);
         let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], LOADS);
         chain.agent.send(&request("7", "fs/read_text_file", "{}"));
         chain.proxies[0].request("proxy/successor");
         kill(&chain.proxies[0]);
         assert_reports_failure(&chain.agent.message(), "proxy", "signal 9 (SIGKILL)", "");
+        chain.agent.exit(0);
         assert_eq!(chain.test.conductor.status(), 1);
         chain.test.assert_not_started("proxy");
     }
@@ -425,7 +426,7 @@ fn an_agent_that_can_restore_sessions_is_restarted() {
 fn an_agent_that_would_lose_its_sessions_stops_the_chain() {
     for known in [true, false] {
         let mut chain =
-            ScriptedChain::start(new_setup().option(&SHORT_GRACE), &["proxy", "agent"], PLAIN);
+            ScriptedChain::start(new_setup().option(&LONG_GRACE), &["proxy", "agent"], PLAIN);
         // The conductor also counts sessions that it has not seen begin.
         if known {
             chain.new_session("s");
@@ -438,6 +439,7 @@ fn an_agent_that_would_lose_its_sessions_stops_the_chain() {
         assert_eq!(answer["id"], 1, "{answer}");
         assert_reports_failure(&answer, "agent", "exited with status 3", "out of memory");
         assert!(!answer.to_string().contains("send the request again"), "{answer}");
+        chain.proxies[0].exit(0);
         assert_eq!(chain.test.conductor.status(), 1);
         chain.test.assert_not_started("agent");
     }
