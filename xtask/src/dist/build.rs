@@ -29,7 +29,7 @@ impl Builder<'_> {
         build.args(["build", "--locked", "--package", "acp-conductor", "--bin", "conductor"]);
         build.args(["--target", target]);
         if self.profile == Profile::Release {
-            build.arg("--release");
+            build.args(["--profile", "archive"]);
         }
         self.configure(&mut build)?;
         built_program(&mut build)
@@ -38,7 +38,6 @@ impl Builder<'_> {
     /// Makes a Cargo command compile as for a release.
     pub fn configure(&self, build: &mut Command) -> Result<(), String> {
         build
-            .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
             .env("CARGO_PROFILE_DEV_STRIP", "symbols")
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_INCREMENTAL", "0")
