@@ -21,9 +21,9 @@ const stop = new AbortController();
 // A runner that is ended ends its tests, so that they end their programs.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop.abort());
 
-// A file that hangs fails, and the others go on. A slow machine needs some minutes for the longest file.
+// A file that hangs fails, and the others go on. A busy machine needs many minutes for the longest file.
 const tests = run({
-  files: process.argv.slice(2).sort((a, b) => rank(a) - rank(b)), concurrency: 2, timeout: 900_000, signal: stop.signal,
+  files: process.argv.slice(2).sort((a, b) => rank(a) - rank(b)), concurrency: 2, timeout: 1_800_000, signal: stop.signal,
 });
 tests.on('test:fail', () => { process.exitCode = 1; });
 const report = tests.compose(new spec());
