@@ -46,8 +46,8 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop.abort(
 const tests = run({
   files: files.map((it) => resolve(it)),
   concurrency: 2,
-  // A file that hangs fails, and the others go on. A slow machine needs some minutes for the longest file.
-  timeout: 900_000,
+  // A file that hangs fails, and the others go on. A busy machine needs many minutes for the longest file.
+  timeout: 1_800_000,
   signal: stop.signal,
   ...(only ? { testNamePatterns: [only.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')].map((it) => new RegExp(`^${it}$`)) } : {}),
 });

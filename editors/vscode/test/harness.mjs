@@ -19,7 +19,7 @@ export { DEADLINE, EXTENSION_ID, extension, startServer } from './server.mjs';
 export const until = (fact, what, deadline = DEADLINE) => untilTrue(fact, what, deadline);
 
 /** A test that ends at the latest after some minutes: a promise that nobody keeps would stop all others. */
-export const test = (name, body) => nodeTest(name, { timeout: 4 * DEADLINE }, body);
+export const test = (name, body) => nodeTest(name, { timeout: 10 * DEADLINE }, body);
 
 let shared;
 

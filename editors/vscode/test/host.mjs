@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { extension, openWindow, project, startServer, until } from './harness.mjs';
+import { DEADLINE, extension, openWindow, project, startServer, until } from './harness.mjs';
 
 const here = import.meta.dirname;
 
@@ -33,7 +33,7 @@ export async function runInHost(t, { files, project: content, ...more }) {
     // A test that hangs is found by the deadline of the next result.
     for (let known = -1; code === undefined && lines().length > known;) {
       known = lines().length;
-      await until(() => code !== undefined || lines().length > known, `the end of an in-host test after ${known} others`);
+      await until(() => code !== undefined || lines().length > known, `the end of an in-host test after ${known} others`, 3 * DEADLINE);
     }
   } catch (error) {
     await window.explain(t.name);

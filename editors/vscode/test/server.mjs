@@ -26,6 +26,8 @@ const SETTINGS = {
   'editor.minimap.enabled': false, 'editor.autoClosingBrackets': 'never', 'editor.autoClosingQuotes': 'never',
   'extensions.autoCheckUpdates': false, 'remote.autoForwardPorts': false, 'window.confirmBeforeClose': 'never',
   'files.hotExit': 'off', 'git.enabled': false,
+  // In a browser, VS Code saves a changed text after a second.
+  'files.autoSave': 'off',
   // Otherwise the language server would ask a registry for packages of types.
   'typescript.disableAutomaticTypeAcquisition': true,
 };

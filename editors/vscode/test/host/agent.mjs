@@ -1,7 +1,10 @@
 // A chain with a scripted agent, for tests inside the host: the test sends what the agent sends.
 import { readFileSync } from 'node:fs';
 import { scriptedAgent } from '../../../../web/test/scripted.mjs';
-import { until } from '../../../../web/test/until.mjs';
+import { until as untilTrue } from '../../../../web/test/until.mjs';
+
+/** Waits until `fact` returns something true, and returns it. As in the tests of windows, for a minute. */
+export const until = (fact, what) => untilTrue(fact, what, 60_000);
 
 /** Starts a chain with a scripted agent, and waits for its first session. */
 export async function startAgent(vscode, { hold = false } = {}) {
@@ -19,6 +22,8 @@ export async function startAgent(vscode, { hold = false } = {}) {
 /** Opens a file of the project in an editor, and returns the editor. */
 export async function show(vscode, folder, name, options = {}) {
   const document = await vscode.workspace.openTextDocument(vscode.Uri.file(`${folder}/${name}`));
+  // What was forgotten by `closeAll` may still be there.
+  await until(() => !isUnsaved(document), `the text of ${name}`);
   return vscode.window.showTextDocument(document, { preview: false, ...options });
 }
 
@@ -37,7 +42,10 @@ export async function closeAll(vscode) {
   await until(async () => {
     for (const document of vscode.workspace.textDocuments.filter(isUnsaved)) {
       await vscode.window.showTextDocument(document);
+      // The command is for the editor in front.
+      await until(() => vscode.window.activeTextEditor?.document === document, 'the editor in front');
       await vscode.commands.executeCommand('workbench.action.files.revert');
+      await until(() => !isUnsaved(document), 'the text of the file');
     }
     await vscode.commands.executeCommand('workbench.action.closeAllEditors');
     const tabs = vscode.window.tabGroups.all.flatMap((group) => group.tabs);

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, lstatSync, readFileSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { until } from '../../../../web/test/until.mjs';
-import { change, closeAll, show, startAgent } from './agent.mjs';
+import { change, closeAll, show, startAgent, until } from './agent.mjs';
 
 export async function tests({ vscode, test, options: { folder } }) {
   const url = (name) => pathToFileURL(`${folder}/${name}`).href;
