@@ -229,10 +229,6 @@ impl Shell {
         &mut self.seats[seat.index()]
     }
 
-    fn update_time(&mut self) {
-        self.now = Time(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
-    }
-
     /// Passes an input to the core, performs the outputs, and records both in the journal.
     pub(crate) fn handle(&mut self, input: Input) {
         let mut next = Some(input);

@@ -26,6 +26,8 @@ const KEPT_LINES: usize = 200;
 const LONGEST_KEPT_LINE: usize = 2000;
 /// A line without a newline is passed on in pieces of about this length.
 const LONGEST_PIECE: usize = 64 * 1024;
+/// So many lines of stderr are searched for secrets without the tables of the detectors, which take time to build.
+const FEW_LINES: usize = 100;
 /// How long to wait for the end of stderr after the process has exited. The timeout is reached only if a
 /// grandchild has left the process group and keeps the pipe open.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
@@ -225,6 +227,7 @@ async fn read_stderr(
 ) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
+    let mut lines = 0;
     loop {
         let filled = tokio::select! {
             biased;
@@ -249,7 +252,8 @@ async fn read_stderr(
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end();
             // The kept lines are quoted to the editor, past every guard of the chain.
-            stderr_tail.push(truncated(&redacted(text)).to_owned());
+            stderr_tail.push(truncated(&redacted(text, lines)).to_owned());
+            lines += 1;
             on_stderr(text);
             line.clear();
         }
@@ -259,9 +263,10 @@ async fn read_stderr(
     }
 }
 
-/// A line without its secrets. Most lines have none, and do not wait until the tables of the detectors are built.
-fn redacted(line: &str) -> Cow<'_, str> {
-    match Secrets::standard_ranges(line).is_empty() {
+/// A line without its secrets. The first lines do not wait until the tables of the detectors are built, unless they may have
+/// a secret. With the tables, many lines are faster.
+fn redacted(line: &str, number: usize) -> Cow<'_, str> {
+    match number < FEW_LINES && Secrets::standard_ranges(line).is_empty() {
         true => Cow::Borrowed(line),
         false => Secrets::standard().redact(line),
     }

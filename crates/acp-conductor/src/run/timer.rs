@@ -5,7 +5,7 @@ use std::task::Context;
 use std::time::Duration;
 
 use engine::Input;
-use router::Seat;
+use router::{Seat, Time};
 use tokio::time::Instant;
 
 use super::Shell;
@@ -18,6 +18,16 @@ const HANG_UP_INTERVAL: Duration = Duration::from_millis(250);
 const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Shell {
+    /// Sets the time of the core. If a deadline is over and a process has exited, the time stands still until the exit is
+    /// reported: what the component did says more than that it did not do it in time.
+    pub(super) fn update_time(&mut self) {
+        let now = Time(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let is_over = now != self.now && self.core.deadline().is_some_and(|due| due <= now);
+        if !(is_over && self.seats.iter().any(SeatIo::is_exiting)) {
+            self.now = now;
+        }
+    }
+
     /// Checks whether a paused editor has closed its connection, which reading would notice only after the
     /// unread data. Returns the time of the next check.
     fn check_hang_up(&mut self) -> Option<Instant> {
@@ -50,7 +60,7 @@ impl Shell {
         }
         self.update_time();
         if core.is_some_and(|time| time <= Instant::now()) {
-            // What the component did says more than that the time is over.
+            // The time stands still, see `update_time`.
             if self.seats.iter().any(SeatIo::is_exiting) {
                 self.timer.as_mut().reset(Instant::now() + EXIT_CHECK_INTERVAL);
                 return self.timer.as_mut().poll(cx).is_ready();
