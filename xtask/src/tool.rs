@@ -10,7 +10,7 @@ use std::{env, fs, thread};
 use serde_json::Value;
 
 use crate::cache::lock;
-use crate::places::RELEASE;
+use crate::places::{OPTIMISED, RELEASE};
 
 /// The root of the workspace.
 pub fn root() -> &'static Path {
@@ -176,10 +176,10 @@ pub fn target() -> Result<PathBuf, String> {
     Ok(text(&metadata(&["--no-deps"])?["target_directory"]).into())
 }
 
-/// Builds the release program and two test components. Returns their folder.
+/// Builds the optimised program and two test components. Returns their folder.
 pub fn release() -> Result<PathBuf, String> {
     run(Command::new(cargo()).args(RELEASE).current_dir(root()))?;
-    Ok(target()?.join("release"))
+    Ok(target()?.join(OPTIMISED))
 }
 
 /// The command `cargo run` for a program of a private crate.

@@ -4,12 +4,16 @@
 use std::env;
 use std::path::PathBuf;
 
+/// The profile of optimised programs for tests, and the name of its folder.
+pub const OPTIMISED: &str = "optimised";
+
 /// The arguments of `cargo` that build the programs of `test_chain::release_binary`. Every caller uses the same list:
 /// another set of packages would have other features and would be compiled again. The list is short, because each
 /// program takes seconds to optimise.
-pub const RELEASE: [&str; 12] = [
+pub const RELEASE: [&str; 13] = [
     "build",
-    "--release",
+    "--profile",
+    OPTIMISED,
     "--package",
     "acp-conductor",
     "--package",

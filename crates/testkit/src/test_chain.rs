@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::peers::quote;
-use crate::places::RELEASE;
+use crate::places::{OPTIMISED, RELEASE};
 
 mod conductor;
 mod directory;
@@ -73,7 +73,7 @@ pub fn release_binary(name: &str) -> PathBuf {
         let test = std::env::current_exe().expect("the path of the test");
         let target = test.ancestors().nth(3).expect("target/profile/deps/test");
         if all_is_built() {
-            return target.join("release");
+            return target.join(OPTIMISED);
         }
         let built = Command::new(env!("CARGO"))
             .args(RELEASE)
@@ -82,7 +82,7 @@ pub fn release_binary(name: &str) -> PathBuf {
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status();
         assert!(built.expect("cargo").success(), "the release build fails");
-        target.join("release")
+        target.join(OPTIMISED)
     });
     directory.join(name)
 }

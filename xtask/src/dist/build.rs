@@ -29,7 +29,7 @@ impl Builder<'_> {
         build.args(["build", "--locked", "--package", "acp-conductor", "--bin", "conductor"]);
         build.args(["--target", target]);
         if self.profile == Profile::Release {
-            build.args(["--profile", "archive"]);
+            build.arg("--release");
         }
         self.configure(&mut build)?;
         built_program(&mut build)

@@ -29,7 +29,10 @@ const READS: [(&str, &[&str]); 10] = [
     ("acp-conductor::docs", &[""]),
     ("acp-conductor::errors", &["docs/errors.md"]),
     ("acp-conductor::interop", &["examples", "docs/other-languages.md"]),
-    ("acp-conductor-components::components", &["crates/components/src"]),
+    (
+        "acp-conductor-components::components",
+        &["crates/component-base/src", "crates/components/src", "crates/guards/src", "crates/proxies/src"],
+    ),
     ("bench::bench", &["BENCHMARKS.md"]),
     ("acp-conductor-web::web", &["clients/typescript/src"]),
     ("fuzzing::corpus", &["fuzz"]),
