@@ -163,7 +163,8 @@ fn redact_keeps_the_word_from_the_agent_wherever_it_is() {
     // The notification of the call with the word in its method does not contain the word.
     assert_eq!(agent.message()["method"], "_x/told");
     assert_eq!(agent.request("_x/y")["params"]["a"], "b");
-    assert!(!chain.conductor.stderr().contains("Ada\""), "{}", chain.conductor.stderr());
+    let log = chain.end([&mut agent]);
+    assert!(!log.contains("Ada\""), "{log}");
 }
 
 #[test]

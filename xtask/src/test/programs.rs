@@ -31,7 +31,12 @@ const READS: [(&str, &[&str]); 10] = [
     ("acp-conductor::interop", &["examples", "docs/other-languages.md"]),
     (
         "acp-conductor-components::components",
-        &["crates/component-base/src", "crates/components/src", "crates/guards/src", "crates/proxies/src"],
+        &[
+            "crates/component-base/src",
+            "crates/components/src",
+            "crates/guards/src",
+            "crates/proxies/src",
+        ],
     ),
     ("bench::bench", &["BENCHMARKS.md"]),
     ("acp-conductor-web::web", &["clients/typescript/src"]),
