@@ -65,7 +65,7 @@ impl JournalFile {
 }
 
 fn open(path: &Path) -> Result<File, String> {
-    let mut file = components::append::open_to_read(path)?;
+    let mut file = component_base::append::open_to_read(path)?;
     let text = |error: std::io::Error| error.to_string();
     if !file.metadata().map_err(text)?.is_file() {
         return Err("it is not a regular file; choose another path".to_owned());

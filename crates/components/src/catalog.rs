@@ -3,15 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use acp_wire::ErrorKind;
-use clap::Parser;
 use clap::error::ErrorKind::InvalidValue;
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
-use schemars::JsonSchema;
 use schemars::{Schema, SchemaGenerator};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+
+pub use component_base::{BuiltIn, OptionError};
 
 use crate::budget::Budget;
 use crate::cache::{Cache, ReplayAgent};
@@ -52,65 +50,6 @@ pub static ALL: [Entry; 17] = [
     Entry::of::<DemoAgent>(),
     Entry::of::<ReplayAgent>(),
 ];
-
-/// A built-in component. The fields of the type are its options, on the command line and in files.
-///
-/// A field has the same name in both: clap's id is the member of serde. The default value must be that of a command
-/// line without options, and no option may be required there.
-pub trait BuiltIn:
-    Parser + Serialize + DeserializeOwned + JsonSchema + Default + Send + Sync + 'static
-{
-    /// Its name on the command line.
-    const NAME: &'static str;
-
-    /// Whether it is an agent, the last component of a chain. All others are proxies.
-    const AGENT: bool = false;
-
-    /// Whether it is a guard: the chain does not bypass it unless the user allows it.
-    const GUARD: bool = false;
-
-    /// Whether it observes the messages of the whole chain ([`Proxy::observe_chain`](acp_proxy::Proxy::observe_chain)).
-    const OBSERVES_MESSAGES: bool = false;
-
-    /// Whether it collects the log messages and metrics of other components.
-    const COLLECTS_TELEMETRY: bool = false;
-
-    /// The option that gets the files of the project to which the user has agreed ([`AgreedFiles`](crate::mentions::AgreedFiles)), if
-    /// the component reads files of projects while it runs.
-    const AGREED_FILES: Option<&'static str> = None;
-
-    /// The files that the component reads, and what it runs because of them. Relative paths begin at each of the folders, and the
-    /// project of a session may be each of them. All texts of the options are known already.
-    fn mentions(&self, folders: &[&Path]) -> Mentions {
-        let _ = folders;
-        Mentions::default()
-    }
-
-    /// Checks the files that the options name, so that errors are reported before the chain starts.
-    ///
-    /// # Errors
-    /// What is wrong.
-    fn check(&self) -> Result<(), OptionError> {
-        Ok(())
-    }
-
-    /// The text that `conductor component` prints instead of running the component, if the options ask for one.
-    fn report(&self) -> Option<Result<String, OptionError>> {
-        None
-    }
-
-    /// Builds the component. Called at each start.
-    fn build(&self) -> acp_proxy::Component;
-}
-
-/// What is wrong with the options of a component.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptionError {
-    /// The kind of error.
-    pub kind: ErrorKind,
-    /// What is wrong.
-    pub why: String,
-}
 
 /// Builds a new instance of a component. Called at each start.
 pub type ComponentFactory = Box<dyn Fn() -> acp_proxy::Component + Send + Sync>;
@@ -537,5 +476,36 @@ mod tests {
             }
         }
         std::fs::remove_dir_all(folder).expect("ours");
+    }
+
+    /// The folder of all crates.
+    fn crates() -> &'static Path {
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace")
+    }
+
+    /// Finds the sources below a folder that contain the code.
+    fn uses(folder: &Path, found: &mut Vec<String>) {
+        for entry in folder.read_dir().expect("a folder").map(|it| it.expect("an entry")) {
+            let path = entry.path();
+            if path.is_dir() {
+                uses(&path, found);
+            } else if path.extension().is_some_and(|it| it == "rs")
+                && std::fs::read_to_string(&path).expect("a text").contains("-32000")
+            {
+                let path = path.strip_prefix(crates()).expect("below the folder");
+                found.push(path.to_string_lossy().replace('\\', "/"));
+            }
+        }
+    }
+
+    #[test]
+    fn no_component_writes_the_code_for_a_login_itself() {
+        let mut found = Vec::new();
+        for name in ["component-base", "guards", "proxies"] {
+            uses(&crates().join(name).join("src"), &mut found);
+        }
+        found.sort();
+        // The demo agent asks for a login, to show what an editor does then.
+        assert_eq!(found, ["component-base/src/refusal.rs", "proxies/src/demo/methods.rs"]);
     }
 }

@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn a_change_of_the_program_runs_each_step_that_starts_it() {
-        let program = Path::new("crates/components/src/filter.rs");
+        let program = Path::new("crates/guards/src/filter.rs");
         for name in ["lints", "package", "macos", "windows", "windows-run", "dist", "fuzz", "walk"]
         {
             let step = STEPS.iter().find(|it| it.name == name).expect(name);
