@@ -21,7 +21,12 @@ const WITHOUT_PROGRAMS: [&str; 5] =
     ["acp-wire", "acp-conductor-router", "acp-conductor-mcp", "acp-conductor-engine", "fuzzing"];
 
 /// The files outside of its package that a test program reads when it runs. A test compares this list with the sources.
-const READS: [(&str, &[&str]); 9] = [
+const READS: [(&str, &[&str]); 10] = [
+    // Searches the sources of all components.
+    (
+        "acp-conductor-components::components",
+        &["crates/component-base/src", "crates/guards/src", "crates/proxies/src"],
+    ),
     ("acp-conductor::conductor", &["docs/errors.md"]),
     ("acp-conductor::configuration", &["docs"]),
     // Runs the commands of the guide in the whole project.
