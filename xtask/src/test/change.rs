@@ -9,6 +9,12 @@ use crate::tool::output_of;
 /// The last commit whose tests have all passed in this checkout.
 const PASSED: &str = "refs/conductor/passed";
 
+/// The crate with the tests of all built-in components.
+const COMPONENTS: &str = "crates/components";
+
+/// The crates that `COMPONENTS` is made of.
+const PARTS: [&str; 3] = ["crates/component-base", "crates/guards", "crates/proxies"];
+
 /// The files that differ from the last commit that has passed here. On a new machine: those of the last commit. Files
 /// that are not committed belong to the change.
 #[derive(Debug, Default)]
@@ -42,7 +48,10 @@ impl Change {
     /// Whether the package of a test program is changed, or the crate with which all tests are written.
     pub fn touches_package_of(&self, program: &TestProgram, root: &Path) -> bool {
         let folder = program.folder.strip_prefix(root).unwrap_or(&program.folder);
-        self.touches(folder) || self.touches(Path::new("crates/testkit"))
+        let parts = if folder == Path::new(COMPONENTS) { &PARTS[..] } else { &[] };
+        self.touches(folder)
+            || self.touches(Path::new("crates/testkit"))
+            || parts.iter().any(|part| self.touches(Path::new(part)))
     }
 
     /// Whether the sources of a test program itself are changed.
@@ -91,5 +100,8 @@ mod tests {
         assert_eq!(touched(&program("mcp", "src/lib.rs")), (false, false));
         let all = Change(vec!["crates/testkit/src/lib.rs".into()]);
         assert!(all.touches_package_of(&program("mcp", "tests/a.rs"), root));
+        let guard = Change(vec!["crates/guards/src/filter.rs".into()]);
+        assert!(guard.touches_package_of(&program("components", "tests/a.rs"), root));
+        assert!(!guard.touches_package_of(&program("mcp", "tests/a.rs"), root));
     }
 }
