@@ -21,6 +21,8 @@ export interface KeptDraft {
   text: string;
   attachments: readonly Attachment[];
   mentioned: readonly string[];
+  /** What the server had of it then. */
+  common: string;
 }
 
 const drafts = new Map<string, Draft>();
@@ -40,9 +42,19 @@ export function draftOf(session: string, save: (text: string) => void): Draft {
   const before = Object.hasOwn(kept, session) ? kept[session] : undefined;
   const text = signal(before?.text ?? '');
   /** What the server and this page had in common last. */
-  let common = '';
-  const later = debounce(400, (value: string) => {
+  let common = before?.common ?? '';
+  /** Whether the text is still the kept one, and the text of the server is not known. */
+  let isKept = before !== undefined;
+  const keeper = keep;
+  const keepNow = () => keeper?.(session, {
+    text: draft.text.value, attachments: draft.attachments.value, mentioned: [...draft.mentioned], common,
+  });
+  const share = (value: string) => {
     common = value;
+    keepNow();
+  };
+  const later = debounce(400, (value: string) => {
+    share(value);
     save(value);
   });
   const draft: Draft = {
@@ -58,24 +70,21 @@ export function draftOf(session: string, save: (text: string) => void): Draft {
       text.value = '';
       draft.attachments.value = [];
       draft.mentioned.clear();
-      common = '';
+      share('');
       save('');
     },
     follow: (server) => effect(() => {
       const value = server.value;
       untracked(() => {
-        // What is being written here wins.
-        if (text.value === common) text.value = value;
-        common = value;
+        // What is being written here wins. But what was kept may be older than the text of the server.
+        const isOld = isKept && value !== common;
+        isKept = false;
+        if (isOld || text.value === common) text.value = value;
+        share(value);
       });
     }),
   };
   drafts.set(session, draft);
-  const keeper = keep;
-  if (keeper) {
-    effect(() => keeper(session, {
-      text: draft.text.value, attachments: draft.attachments.value, mentioned: [...draft.mentioned],
-    }));
-  }
+  effect(keepNow);
   return draft;
 }

@@ -37,11 +37,12 @@ function restored(): State {
   if (from['v'] !== 1) return state;
   if (isText(from['session'])) state.session = from['session'];
   for (const [id, value] of Object.entries(fieldsOf(from['drafts']))) {
-    const { text, attachments, mentioned } = fieldsOf(value);
+    const { text, attachments, mentioned, common } = fieldsOf(value);
     if (!isText(text)) continue;
     state.drafts[id] = {
       text, attachments: Array.isArray(attachments) ? attachments.flatMap(attachmentOf) : [],
       mentioned: Array.isArray(mentioned) ? mentioned.filter(isText) : [],
+      common: isText(common) ? common : '',
     };
   }
   for (const [id, value] of Object.entries(fieldsOf(from['places']))) {
