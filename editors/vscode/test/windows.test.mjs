@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { scriptedAgent } from '../../../web/test/scripted.mjs';
-import { openWindow, program, project, server, startServer, test, until } from './harness.mjs';
+import { DEADLINE, openWindow, program, project, server, startServer, test, until } from './harness.mjs';
 
 const demo = { 'conductor.chain': ['demo-agent --pace 0'] };
 
@@ -150,11 +150,13 @@ async function changeWorkspace(window, isDone, command, path, button) {
   await until(async () => {
     if (isDone(decodeURIComponent(window.page.url()))) return true;
     // The box is ready when it shows the path that it begins with.
-    if (!(await input.inputValue({ timeout: 2_000 }))) return false;
-    await input.fill(path, { timeout: 2_000 });
-    await window.page.locator('.quick-input-action .monaco-button', { hasText: button }).click({ timeout: 2_000 });
-    return false;
-  }, 'the new workspace');
+    if (!(await input.inputValue({ timeout: DEADLINE / 6 }))) return false;
+    await input.fill(path, { timeout: DEADLINE / 6 });
+    await window.page.locator('.quick-input-action .monaco-button', { hasText: button }).click({ timeout: DEADLINE / 6 });
+    // A second click would ask whether the file that the first one writes may be overwritten.
+    await input.waitFor({ state: 'hidden' });
+    return isDone(decodeURIComponent(window.page.url()));
+  }, 'the new workspace', 2 * DEADLINE);
   await until(async () => {
     const last = window.events().findLast((it) => ['start', 'off'].includes(it.event));
     if (window.events('start').length > starts) return true;
