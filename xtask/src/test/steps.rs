@@ -45,7 +45,8 @@ const fn reads(
 /// All but the sources that Rust does not compile.
 const RUST: &[&str] = &["", "!web", "!editors", "!clients", "!peers"];
 
-/// What `conductor` and the checks themselves are built from.
+/// What `conductor` and the checks themselves are built from. The built pages are left out: these checks show none. The step
+/// `release` compiles a program with them.
 const PROGRAM: &[&str] = &[
     ".cargo",
     "Cargo.lock",
@@ -55,6 +56,7 @@ const PROGRAM: &[&str] = &[
     "xtask",
     "!crates/*/tests",
     "!crates/testkit/src",
+    "!crates/web/dist",
     "!examples/tests",
 ];
 
@@ -74,6 +76,7 @@ const RELEASE: &[&str] = &[
     "install.sh",
     "xtask",
     "!crates/*/tests",
+    "!crates/web/dist",
     "!examples/tests",
 ];
 
