@@ -80,6 +80,9 @@ impl Core {
             return;
         }
         let now = Instant::now();
+        // Not the size that the last event told: what is drawn for another size leaves a part of a frame on the screen.
+        let (columns, rows) = device::size();
+        self.state.resize(columns, rows);
         let lines = std::mem::take(&mut self.state.finished);
         let frame = self.state.frame(now);
         self.screen.draw(&lines, &frame, self.state.layout.width);
@@ -241,10 +244,8 @@ impl Shared {
 
     /// Draws again if the terminal has another size. Not every terminal reports a change of its size.
     fn check_size(&self) {
-        let (columns, rows) = device::size();
         let mut core = self.lock();
-        if (core.state.layout.width, core.state.height) != (columns, rows) {
-            core.state.resize(columns, rows);
+        if (core.state.layout.width, core.state.height) != device::size() {
             core.draw();
         }
     }
@@ -264,10 +265,6 @@ impl Shared {
                     actions.extend(core.state.key(key, Instant::now()));
                 }
                 Event::Paste(text) => core.state.paste(&text),
-                Event::Resize(..) => {
-                    let (columns, rows) = device::size();
-                    core.state.resize(columns, rows);
-                }
                 _ => {}
             }
             let more = event::poll(AT_ONCE).unwrap_or(false);
@@ -284,8 +281,6 @@ impl Shared {
         core.screen.clear(width);
         // If the modes cannot be set again, the chat goes on without them.
         let _ = device::suspend();
-        let (columns, rows) = device::size();
-        core.state.resize(columns, rows);
         core.draw();
     }
 }
