@@ -68,8 +68,8 @@ impl PublishedCrate {
     }
 }
 
-/// The maximum size of the cached builds, in bytes: about ten checkouts.
-const MOST_KEPT: u64 = 4 << 30;
+/// The maximum size of the cached builds, in bytes: twice what one state of the project needs.
+const MOST_KEPT: u64 = 8 << 30;
 
 /// The cached target folder of builds for other platforms and of fuzz targets. A fresh checkout compiles only the
 /// crates of this project there, because the dependencies are compiled already. One process at a time builds there,

@@ -56,6 +56,8 @@ impl Checkout {
         let mut command = Command::new("cargo");
         command.args(["run", "--quiet", "--package", "xtask", "--"]).args(arguments);
         command.current_dir(&self.folder).env_remove("CARGO_TARGET_DIR");
+        // What an earlier run has compiled would be compiled again for another value.
+        command.env_remove("CARGO_INCREMENTAL");
         let outcome = run(command.env(COPIED_FROM, &self.source));
         self.return_findings()?;
         // The command has printed what failed.
