@@ -141,7 +141,10 @@ fn a_resize_while_text_arrives_leaves_one_live_region() {
     for (columns, rows) in [(40, 24), (100, 30), (50, 16), (20, 12), (80, 24)] {
         terminal.resize(columns, rows);
         terminal.wait("one status line", |screen| {
-            let live = screen.matches("waiting for").count() + screen.matches("Ask").count();
+            // If tmux wraps lines into few rows, the row of the cursor may get into the scrollback, where no program can
+            // remove it. With more rows, it is on the screen again, above the text that is printed then.
+            let below = screen.rsplit_once("Once upon").map_or(screen, |(_, below)| below);
+            let live = below.matches("waiting for").count() + below.matches("Ask").count();
             screen.lines().all(|line| line.chars().count() <= columns) && live == 1
         });
     }
@@ -150,7 +153,9 @@ fn a_resize_while_text_arrives_leaves_one_live_region() {
         screen.split_whitespace().collect::<String>().contains("theyareplayingstill.")
     });
     let screen = terminal.idle();
-    assert!(!screen.contains("waiting for"), "{screen}");
+    let words: String = screen.split_whitespace().collect();
+    let (_, below) = words.rsplit_once("playingstill.").expect("the end");
+    assert!(!below.contains("waitingfor"), "{screen}");
 }
 
 #[test]
