@@ -187,6 +187,9 @@ async function holdReplies(page) {
   });
   await page.reload();
   await page.waitForSelector('[data-state="live"]', { state: 'attached' });
+  // A file is opened in the page that is there at that time.
+  await page.waitForSelector('[role=treeitem]');
+  await idle(page);
   return async (outcome) => (await until(() => held.shift(), 'the answer to a reply'))(outcome);
 }
 

@@ -31,33 +31,45 @@ async function startBrowser() {
   return started;
 }
 
-/** Writes down the outcome of a test of a file, but not of a part of a test, and not of a test that did not run. */
-function write({ file, name, nesting, details, skip }, passed) {
+/**
+ * Writes down the outcome of a test of a file, but not of a part of a test, and not of a test that did not run. The file that
+ * an event names is the one that calls `test`, which may be a harness.
+ */
+function write(file, { name, nesting, details, skip }, passed) {
   if (!report || nesting !== 0 || skip !== undefined) return;
-  // A file that cannot be loaded is reported as a test with its name.
-  const line = { file: resolve(file ?? name), name, passed, ms: details.duration_ms };
-  appendFileSync(report, `${JSON.stringify(line)}\n`);
+  appendFileSync(report, `${JSON.stringify({ file: resolve(file), name, passed, ms: details.duration_ms })}\n`);
 }
 
 const stop = new AbortController();
 // A runner that is ended ends its tests, so that they end their programs.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop.abort());
 
-const tests = run({
-  files: files.map((it) => resolve(it)),
-  concurrency: 2,
-  // A file that hangs fails, and the others go on. A busy machine needs many minutes for the longest file.
-  timeout: 1_800_000,
-  signal: stop.signal,
-  ...(only ? { testNamePatterns: [only.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')].map((it) => new RegExp(`^${it}$`)) } : {}),
-});
-tests.on('test:pass', (it) => write(it, true));
-tests.on('test:fail', (it) => {
-  process.exitCode = 1;
-  write(it, false);
-});
-const text = tests.compose(new spec());
-text.pipe(process.stdout);
-await new Promise((done) => text.once('close', done));
+const pattern = only && new RegExp(`^${only.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')}$`);
+
+/** Runs a file in a process of its own, and prints its tests when it is done. */
+async function runFile(file) {
+  const tests = run({
+    files: [resolve(file)],
+    // A file that hangs fails, and the others go on. A busy machine needs many minutes for the longest file.
+    timeout: 1_800_000,
+    signal: stop.signal,
+    ...(pattern ? { testNamePatterns: [pattern] } : {}),
+  });
+  tests.on('test:pass', (it) => write(file, it, true));
+  tests.on('test:fail', (it) => {
+    process.exitCode = 1;
+    write(file, it, false);
+  });
+  let text = `\n${file}\n`;
+  for await (const piece of tests.compose(new spec())) text += piece;
+  process.stdout.write(text);
+}
+
+/** Runs one file after the other until none is left. */
+async function runFiles() {
+  while (files.length > 0 && !stop.signal.aborted) await runFile(files.shift());
+}
+
+await Promise.all([runFiles(), runFiles()]);
 if (stop.signal.aborted) process.exitCode = 1;
 await server?.close();

@@ -154,7 +154,8 @@ async function changeWorkspace(window, isDone, command, path, button) {
     await input.fill(path, { timeout: DEADLINE / 6 });
     await window.page.locator('.quick-input-action .monaco-button', { hasText: button }).click({ timeout: DEADLINE / 6 });
     // A second click would ask whether the file that the first one writes may be overwritten.
-    await input.waitFor({ state: 'hidden' });
+    // A click that comes before the box has read the path does nothing.
+    await input.waitFor({ state: 'hidden', timeout: DEADLINE / 6 });
     return isDone(decodeURIComponent(window.page.url()));
   }, 'the new workspace', 2 * DEADLINE);
   await until(async () => {
